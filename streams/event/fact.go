@@ -1,0 +1,288 @@
+package event
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// FactKind names a type of fact in JSON.
+type FactKind string
+
+// Fact is one thing that happened to an event. The types that implement it are
+// the ones in this file; [FactKinds] lists them.
+type Fact interface {
+	FactKind() FactKind
+}
+
+// Owner is the process that holds a claim.
+type Owner struct {
+	Instance string `json:"instance"` // stays with the data directory
+	Boot     string `json:"boot"`     // new at every start
+}
+
+// Claimed says that a process took the event in hand. It is appended before any
+// side effect, expecting the last sequence: one of several claimants wins.
+type Claimed struct {
+	Owner      Owner  `json:"owner"`
+	Generation int    `json:"generation"`
+	Round      int    `json:"round"`
+	LeaseMS    int64  `json:"lease_ms"`         // from the record's time in the stream
+	Limit      int    `json:"limit"`            // it tries at most this many messages
+	Config     string `json:"config,omitempty"` // revision of the configuration in force
+}
+
+// Crashed says that a claim ended without results: its process died, or was
+// stopped past its lease. What it may have been sending becomes uncertain.
+type Crashed struct {
+	Claim  string `json:"claim"`  // id of the record that claimed
+	Owner  Owner  `json:"owner"`  // who held it
+	Reason string `json:"reason"` // "owner_gone", "lease_expired" or "panic"
+}
+
+// Planned freezes the messages of the event, or says why there are none.
+type Planned struct {
+	Config   string           `json:"config,omitempty"`
+	Routes   []RouteDecision  `json:"routes,omitempty"`
+	Messages []PlannedMessage `json:"messages,omitempty"`
+	// Nothing is no_template or no_recipient where there are no messages.
+	Nothing Outcome `json:"nothing,omitempty"`
+}
+
+// RouteDecision is what became of one route that was considered.
+type RouteDecision struct {
+	Route   string `json:"route"`
+	Verdict string `json:"verdict"`          // "planned", "condition_false", "no_recipient", "no_template"
+	Detail  string `json:"detail,omitempty"` // what would have been needed; never an address
+	Count   int    `json:"count,omitempty"`  // messages planned by it
+}
+
+// PlannedMessage is what the plan fixes about a message.
+type PlannedMessage struct {
+	ID        string    `json:"id"`
+	Route     string    `json:"route"`
+	Channel   string    `json:"channel"`
+	Template  string    `json:"template,omitempty"`
+	Version   string    `json:"template_version,omitempty"`
+	Locale    string    `json:"locale,omitempty"`
+	Recipient Recipient `json:"recipient"`
+	OnUnknown OnUnknown `json:"on_unknown"`
+}
+
+// TryResult is how one call of a provider ended.
+type TryResult string
+
+// The results of a try.
+const (
+	TryDelivered   TryResult = "delivered"    // the provider took it
+	TryPermanent   TryResult = "permanent"    // it refused for good
+	TryTransient   TryResult = "transient"    // it certainly did not take it, and may later
+	TryRateLimited TryResult = "rate_limited" // it asked to come back later; burns no try
+	TryUnknown     TryResult = "unknown"      // it may have taken it: the answer was lost
+)
+
+// Tried is one call of a provider for one message.
+type Tried struct {
+	Message    string    `json:"message"`
+	Round      int       `json:"round"`
+	Try        int       `json:"try"` // 1 is the first of the round
+	Started    time.Time `json:"started"`
+	Ended      time.Time `json:"ended"`
+	Result     TryResult `json:"result"`
+	Code       string    `json:"code,omitempty"`     // a code, never the provider's words
+	Provider   string    `json:"provider,omitempty"` // which one was called
+	RetryAfter time.Time `json:"retry_after,omitzero"`
+}
+
+// Withheld says that a message was suppressed at the moment of sending.
+type Withheld struct {
+	Message string `json:"message"`
+	Reason  string `json:"reason"`
+}
+
+// GaveUp says that no further try of a message follows in this generation.
+type GaveUp struct {
+	Message string `json:"message"`
+	Reason  string `json:"reason"` // "permanent", "rounds_exhausted", "held", "not_in_plan" …
+}
+
+// Expired says that the event occurred before the staleness window.
+type Expired struct {
+	AgeMS    int64 `json:"age_ms"`
+	WindowMS int64 `json:"window_ms"`
+}
+
+// Settled ends the event: nothing more is to be done.
+type Settled struct{}
+
+// Waiting says when the open messages are tried again.
+type Waiting struct {
+	Round  int        `json:"round"` // the round that starts then
+	Due    time.Time  `json:"due"`
+	Reason WaitReason `json:"reason"`
+}
+
+// WaitReason is why an event waits.
+type WaitReason string
+
+// The reasons to wait.
+const (
+	WaitRetry       WaitReason = "retry"        // the next round
+	WaitRateLimited WaitReason = "rate_limited" // a provider asked for it; burns no round
+	WaitInterrupted WaitReason = "interrupted"  // the process was stopped; burns no round
+)
+
+// Dead ends the event as a dead letter. The letter itself is written first.
+type Dead struct {
+	Cause  Cause  `json:"cause"`
+	Detail string `json:"detail,omitempty"` // file and line of a template, a limit; never personal data
+}
+
+// Requeued opens a new generation of an ended event by an operator's word.
+type Requeued struct {
+	Generation int    `json:"generation"`
+	Operator   string `json:"operator"`
+	Reason     string `json:"reason,omitempty"`
+}
+
+// UnknownFact is a fact of a kind that this version does not know. It is kept
+// and shown as it is, and changes no state.
+type UnknownFact struct {
+	Kind FactKind
+	Raw  json.RawMessage
+}
+
+// FactKind implements Fact.
+func (Claimed) FactKind() FactKind { return "claimed" }
+
+// FactKind implements Fact.
+func (Crashed) FactKind() FactKind { return "crashed" }
+
+// FactKind implements Fact.
+func (Planned) FactKind() FactKind { return "planned" }
+
+// FactKind implements Fact.
+func (Tried) FactKind() FactKind { return "tried" }
+
+// FactKind implements Fact.
+func (Withheld) FactKind() FactKind { return "withheld" }
+
+// FactKind implements Fact.
+func (GaveUp) FactKind() FactKind { return "gave_up" }
+
+// FactKind implements Fact.
+func (Expired) FactKind() FactKind { return "expired" }
+
+// FactKind implements Fact.
+func (Settled) FactKind() FactKind { return "settled" }
+
+// FactKind implements Fact.
+func (Waiting) FactKind() FactKind { return "waiting" }
+
+// FactKind implements Fact.
+func (Dead) FactKind() FactKind { return "dead" }
+
+// FactKind implements Fact.
+func (Requeued) FactKind() FactKind { return "requeued" }
+
+// FactKind implements Fact.
+func (f UnknownFact) FactKind() FactKind { return f.Kind }
+
+// FactKinds returns a zero value of every fact, in the order of an event's life.
+func FactKinds() []Fact {
+	return []Fact{
+		Claimed{}, Crashed{}, Planned{}, Tried{}, Withheld{}, GaveUp{}, Expired{},
+		Waiting{}, Settled{}, Dead{}, Requeued{},
+	}
+}
+
+// Facts is a list of facts with its JSON form: each is an object whose member
+// "fact" is the kind, beside the fields of its type.
+type Facts []Fact
+
+// MarshalJSON implements json.Marshaler.
+func (fs Facts) MarshalJSON() ([]byte, error) {
+	out := make([]json.RawMessage, len(fs))
+	for i, f := range fs {
+		raw, err := marshalFact(f)
+		if err != nil {
+			return nil, fmt.Errorf("encode fact %s: %w", f.FactKind(), err)
+		}
+		out[i] = raw
+	}
+	return json.Marshal(out)
+}
+
+func marshalFact(f Fact) (json.RawMessage, error) {
+	if u, ok := f.(UnknownFact); ok {
+		return u.Raw, nil
+	}
+	body, err := json.Marshal(f)
+	if err != nil {
+		return nil, err
+	}
+	head := `{"fact":"` + string(f.FactKind()) + `"`
+	if len(body) > len("{}") {
+		head += ","
+	}
+	return append([]byte(head), body[1:]...), nil
+}
+
+// UnmarshalJSON implements json.Unmarshaler. A fact of an unknown kind becomes
+// an [UnknownFact].
+func (fs *Facts) UnmarshalJSON(data []byte) error {
+	var raws []json.RawMessage
+	if err := json.Unmarshal(data, &raws); err != nil {
+		return err
+	}
+	out := make(Facts, len(raws))
+	for i, raw := range raws {
+		f, err := unmarshalFact(raw)
+		if err != nil {
+			return fmt.Errorf("fact %d: %w", i, err)
+		}
+		out[i] = f
+	}
+	*fs = out
+	return nil
+}
+
+func unmarshalFact(raw json.RawMessage) (Fact, error) {
+	var head struct {
+		Kind FactKind `json:"fact"`
+	}
+	if err := json.Unmarshal(raw, &head); err != nil {
+		return nil, err
+	}
+	if head.Kind == "" {
+		return nil, fmt.Errorf(`no "fact" member`)
+	}
+	decode, known := factDecoders[head.Kind]
+	if !known {
+		return UnknownFact{Kind: head.Kind, Raw: raw}, nil
+	}
+	return decode(raw)
+}
+
+// factDecoders is read-only after initialisation.
+var factDecoders = map[FactKind]func([]byte) (Fact, error){
+	"claimed":  decodeAs[Claimed],
+	"crashed":  decodeAs[Crashed],
+	"planned":  decodeAs[Planned],
+	"tried":    decodeAs[Tried],
+	"withheld": decodeAs[Withheld],
+	"gave_up":  decodeAs[GaveUp],
+	"expired":  decodeAs[Expired],
+	"settled":  decodeAs[Settled],
+	"waiting":  decodeAs[Waiting],
+	"dead":     decodeAs[Dead],
+	"requeued": decodeAs[Requeued],
+}
+
+func decodeAs[F Fact](raw []byte) (Fact, error) {
+	var f F
+	if err := json.Unmarshal(raw, &f); err != nil {
+		return nil, fmt.Errorf("decode %s: %w", f.FactKind(), err)
+	}
+	return f, nil
+}

@@ -1,0 +1,210 @@
+package event
+
+import (
+	"slices"
+	"time"
+)
+
+// Apply returns the state after one record: the facts of one change, made at
+// the time at under the record id id. It never fails: a fact that makes no
+// sense in a state changes nothing.
+//
+//   - An ended state absorbs everything but Requeued and the evidence that a
+//     message was delivered.
+//   - delivered beats every other state of a message; uncertain is left only
+//     for delivered, or by a requeue.
+func (s State) Apply(id string, at time.Time, facts ...Fact) State {
+	s.Messages = slices.Clone(s.Messages)
+	s.Revision++
+	if s.StartedAt.IsZero() {
+		s.StartedAt = at
+	}
+	s.ChangedAt = at
+	for _, f := range facts {
+		s.apply(id, at, f)
+	}
+	s.Outcome = s.outcome()
+	return s
+}
+
+func (s *State) apply(id string, at time.Time, f Fact) {
+	if s.Ended() {
+		s.applyEnded(at, f)
+		return
+	}
+	switch f := f.(type) {
+	case Claimed:
+		s.claimed(id, f)
+	case Crashed:
+		s.crashed(at, f)
+	case Planned:
+		s.plan(at, f)
+	case Tried:
+		s.tried(f)
+	case Withheld:
+		s.end(f.Message, MessageSuppressed, f.Reason, at)
+	case GaveUp:
+		s.end(f.Message, MessageFailed, f.Reason, at)
+	case Expired:
+		s.Nothing = Stale
+	case Waiting:
+		s.wait(at, f)
+	case Settled:
+		s.phase(PhaseSettled)
+	case Dead:
+		s.phase(PhaseDead)
+		s.Cause = f.Cause
+	case Requeued, UnknownFact:
+		// Only an ended event can be requeued; what is unknown is only kept.
+	}
+}
+
+func (s *State) applyEnded(at time.Time, f Fact) {
+	switch f := f.(type) {
+	case Tried:
+		if f.Result == TryDelivered {
+			s.tried(f)
+		}
+	case Requeued:
+		s.requeued(at, f)
+	}
+}
+
+// phase moves to a phase in which nobody holds the event.
+func (s *State) phase(p Phase) {
+	s.Phase, s.Claim, s.Due = p, nil, time.Time{}
+}
+
+func (s *State) claimed(id string, f Claimed) {
+	s.phase(PhaseClaimed)
+	s.Claim = &Claim{ID: id, Owner: f.Owner, LeaseMS: f.LeaseMS, Limit: f.Limit, Config: f.Config}
+	if f.Round != s.Round {
+		s.startRound(f.Round)
+	}
+}
+
+func (s *State) startRound(round int) {
+	s.Round = round
+	for i := range s.Messages {
+		s.Messages[i].RoundTries = 0
+	}
+}
+
+// crashed counts the crash and makes uncertain what the lost claim may have
+// been sending: the first open messages up to its limit. Without a frozen plan
+// that is not known yet, so it is noted for the plan.
+func (s *State) crashed(at time.Time, f Crashed) {
+	if s.Claim == nil || s.Claim.ID != f.Claim {
+		return
+	}
+	s.Crashes++
+	if s.Planned {
+		s.doubt(s.Claim.Limit, at)
+	} else {
+		s.lose(*s.Claim)
+	}
+	s.phase(PhaseOpen)
+}
+
+func (s *State) doubt(limit int, at time.Time) {
+	for n, i := range s.Open() {
+		if n == limit {
+			return
+		}
+		s.Messages[i].State, s.Messages[i].ChangedAt = MessageUncertain, at
+	}
+}
+
+func (s *State) lose(c Claim) {
+	lost := Lost{Limit: c.Limit, Config: c.Config}
+	if s.Lost != nil && s.Lost.Config != c.Config {
+		lost.Config = "several"
+	}
+	s.Lost = &lost
+}
+
+// plan freezes the messages. A plan with more messages than a claim may try is
+// written before the first of them is sent, so after a crash without a plan
+// such messages are certainly unsent, unless the configuration changed since.
+func (s *State) plan(at time.Time, f Planned) {
+	if s.Planned {
+		return
+	}
+	s.Planned, s.Nothing = true, f.Nothing
+	for _, m := range f.Messages {
+		s.Messages = append(s.Messages, Message{
+			ID: m.ID, Route: m.Route, Channel: m.Channel, Template: m.Template, Version: m.Version,
+			Locale: m.Locale, Recipient: m.Recipient, OnUnknown: m.OnUnknown,
+			State: MessagePending, ChangedAt: at,
+		})
+	}
+	if s.Lost != nil && (len(s.Messages) <= s.Lost.Limit || s.Lost.Config != f.Config) {
+		s.doubt(len(s.Messages), at)
+	}
+	s.Lost = nil
+}
+
+func (s *State) tried(f Tried) {
+	m := s.Message(f.Message)
+	if m == nil {
+		return
+	}
+	m.Tries++
+	if f.Result != TryRateLimited {
+		m.RoundTries++
+	}
+	if m.State == MessageDelivered {
+		return
+	}
+	m.Code, m.ChangedAt, m.RetryAfter = f.Code, f.Ended, f.RetryAfter
+	switch f.Result {
+	case TryDelivered:
+		m.State, m.Done, m.Reason = MessageDelivered, true, ""
+	case TryUnknown:
+		m.State = MessageUncertain
+	case TryPermanent, TryTransient, TryRateLimited:
+		// Whether more tries follow is a decision, and another fact.
+	}
+}
+
+// end closes a message in the given state, except that delivered and uncertain
+// stay what they are.
+func (s *State) end(id string, to MessageState, reason string, at time.Time) {
+	m := s.Message(id)
+	if m == nil || m.State == MessageDelivered {
+		return
+	}
+	if m.State != MessageUncertain {
+		m.State = to
+	}
+	m.Done, m.Reason, m.ChangedAt = true, reason, at
+}
+
+func (s *State) wait(at time.Time, f Waiting) {
+	s.phase(PhaseWaiting)
+	s.Due = f.Due
+	if f.Reason == WaitRateLimited {
+		s.DeferredMS += max(0, f.Due.Sub(at).Milliseconds())
+	}
+	if f.Round != s.Round {
+		s.startRound(f.Round)
+	}
+}
+
+func (s *State) requeued(at time.Time, f Requeued) {
+	if f.Generation != s.Generation+1 {
+		return
+	}
+	s.phase(PhaseOpen)
+	s.Generation, s.Crashes, s.DeferredMS, s.Cause, s.Lost = f.Generation, 0, 0, "", nil
+	if len(s.Messages) == 0 {
+		s.Planned, s.Nothing = false, "" // what was missing may be there now
+	}
+	s.startRound(0)
+	for i := range s.Messages {
+		m := &s.Messages[i]
+		if m.State != MessageDelivered {
+			m.State, m.Done, m.Reason, m.RetryAfter, m.ChangedAt = MessagePending, false, "", time.Time{}, at
+		}
+	}
+}

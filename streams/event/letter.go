@@ -1,0 +1,47 @@
+package event
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// LetterKind says what a dead letter holds.
+type LetterKind string
+
+// The kinds of letters.
+const (
+	LetterEvent    LetterKind = "event"    // an event with a history
+	LetterDelivery LetterKind = "delivery" // a raw delivery that could not become an event
+)
+
+// Letter is a dead letter: what an operator needs to see, mend and requeue. It
+// is the only entry besides EVENTS that holds a payload.
+type Letter struct {
+	Schema     int        `json:"schema"`
+	Kind       LetterKind `json:"kind"`
+	Key        Key        `json:"key"`
+	Tenant     string     `json:"tenant"`
+	Cause      Cause      `json:"cause"`
+	Stage      Stage      `json:"stage"`
+	Detail     string     `json:"detail,omitempty"` // what went wrong, in words
+	Generation int        `json:"generation"`
+	At         time.Time  `json:"at"`
+	Event      *Ref       `json:"event,omitempty"`    // of an event
+	Envelope   *Envelope  `json:"envelope,omitempty"` // its attributes, where they could be read
+	State      *State     `json:"state,omitempty"`    // of an event, before it became a dead letter
+	Delivery   *Delivery  `json:"delivery,omitempty"` // of a raw delivery
+	Data       []byte     `json:"data_base64"`        // the payload, byte for byte
+}
+
+// Delivery is a raw AMQP delivery or HTTP request as it came in, without its body.
+type Delivery struct {
+	Broker      string            `json:"broker,omitempty"` // host and vhost, or "http"; never credentials
+	Queue       string            `json:"queue,omitempty"`
+	Exchange    string            `json:"exchange,omitempty"`
+	RoutingKey  string            `json:"routing_key,omitempty"`
+	Redelivered bool              `json:"redelivered,omitempty"`
+	Properties  map[string]string `json:"properties,omitempty"`
+	// Headers are the AMQP headers with their types, so that they can be
+	// published again as they were: see the bridge's typed form.
+	Headers json.RawMessage `json:"headers,omitempty"`
+}

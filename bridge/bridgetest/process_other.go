@@ -1,0 +1,7 @@
+//go:build !linux
+
+package bridgetest
+
+import "syscall"
+
+func attachedToUs(syscall.Signal) *syscall.SysProcAttr { return &syscall.SysProcAttr{} }

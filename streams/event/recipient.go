@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"net/url"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -35,19 +36,58 @@ func NormalizeAddress(address string) string {
 }
 
 // mask keeps what a person needs to recognise an address and no more: the
-// first letter and the domain of a mailbox, the scheme and host of a URL.
+// first letter and the domain of a mailbox, the scheme and host of a web
+// address, the first character of anything else. Secrets hide in every other
+// part: in paths, queries and user names of URLs, and in the host where the
+// scheme is not of the web.
 func mask(address string) string {
 	address = strings.TrimSpace(address)
-	if u, err := url.Parse(address); err == nil && u.Host != "" {
-		return u.Scheme + "://" + u.Host + "/…"
+	if scheme, _, isURL := strings.Cut(address, "://"); isURL {
+		return printable(maskURL(scheme, address))
 	}
 	if at := strings.LastIndexByte(address, '@'); at > 0 {
-		return firstRune(address) + "…" + address[at:]
+		return printable(initial(address[:at]) + "…@" + domain(address[at+1:]))
 	}
-	return firstRune(address) + "…"
+	return printable(initial(address) + "…")
 }
 
-func firstRune(s string) string {
+func maskURL(scheme, address string) string {
+	u, err := url.Parse(address)
+	switch {
+	case err != nil:
+		return initial(scheme) + "…"
+	case u.Scheme != "http" && u.Scheme != "https":
+		return u.Scheme + "://…"
+	}
+	return u.Scheme + "://" + u.Host + "/…"
+}
+
+// initial returns the first character of s, unless that is all of s.
+func initial(s string) string {
 	_, n := utf8.DecodeRuneInString(s)
+	if n == len(s) {
+		return ""
+	}
 	return s[:n]
+}
+
+// domain returns the domain that s starts with.
+func domain(s string) string {
+	end := strings.IndexFunc(s, func(r rune) bool {
+		return r != '.' && r != '-' && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	})
+	if end < 0 {
+		return s
+	}
+	return s[:end]
+}
+
+// printable drops what would disturb a terminal or a log line.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return -1
+	}, s)
 }

@@ -1,7 +1,9 @@
 package event
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -28,7 +30,7 @@ type Claimed struct {
 	Generation int    `json:"generation"`
 	Round      int    `json:"round"`
 	LeaseMS    int64  `json:"lease_ms"`         // from the record's time in the stream
-	Limit      int    `json:"limit"`            // it tries at most this many messages
+	Limit      int    `json:"limit"`            // it tries at most this many messages; 0: no bound
 	Config     string `json:"config,omitempty"` // revision of the configuration in force
 }
 
@@ -146,7 +148,8 @@ type Requeued struct {
 }
 
 // UnknownFact is a fact of a kind that this version does not know. It is kept
-// and shown as it is, and changes no state.
+// and shown as it is ([EncodeRecord] drops blanks between its tokens and changes
+// no other byte), and changes no state.
 type UnknownFact struct {
 	Kind FactKind
 	Raw  json.RawMessage
@@ -202,22 +205,28 @@ type Facts []Fact
 
 // MarshalJSON implements json.Marshaler.
 func (fs Facts) MarshalJSON() ([]byte, error) {
-	out := make([]json.RawMessage, len(fs))
+	out := []byte{'['}
 	for i, f := range fs {
 		raw, err := marshalFact(f)
 		if err != nil {
 			return nil, fmt.Errorf("encode fact %s: %w", f.FactKind(), err)
 		}
-		out[i] = raw
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, raw...)
 	}
-	return json.Marshal(out)
+	return append(out, ']'), nil
 }
 
-func marshalFact(f Fact) (json.RawMessage, error) {
+func marshalFact(f Fact) ([]byte, error) {
 	if u, ok := f.(UnknownFact); ok {
+		if len(u.Raw) == 0 {
+			return nil, errors.New("it has no raw JSON to keep")
+		}
 		return u.Raw, nil
 	}
-	body, err := json.Marshal(f)
+	body, err := encodeJSON(f)
 	if err != nil {
 		return nil, err
 	}
@@ -226,6 +235,18 @@ func marshalFact(f Fact) (json.RawMessage, error) {
 		head += ","
 	}
 	return append([]byte(head), body[1:]...), nil
+}
+
+// encodeJSON is json.Marshal without the escapes for HTML, which would rewrite
+// what is kept as it came.
+func encodeJSON(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
 // UnmarshalJSON implements json.Unmarshaler. A fact of an unknown kind becomes

@@ -37,7 +37,7 @@ type Record struct {
 // NewRecord returns the record that adds facts to an event whose state is
 // before, under a new id. before is the zero State for the first record.
 func NewRecord(ref Ref, before State, at time.Time, facts ...Fact) Record {
-	id := NewNonce()
+	id, at := NewNonce(), at.UTC()
 	after := before.Apply(id, at, facts...)
 	return Record{
 		ID: id, Schema: Schema, Kind: kindOf(before, after, facts), At: at,
@@ -46,7 +46,10 @@ func NewRecord(ref Ref, before State, at time.Time, facts ...Fact) Record {
 }
 
 func kindOf(before, after State, facts []Fact) Kind {
-	if !changesPhase(facts) || before.Ended() && before.Phase == after.Phase {
+	switch {
+	case before.Ended() && before.Generation == after.Generation:
+		return KindLate
+	case hasResults(facts) && !changesPhase(facts):
 		return KindLate
 	}
 	switch after.Phase {
@@ -67,6 +70,16 @@ func changesPhase(facts []Fact) bool {
 	for _, f := range facts {
 		switch f.(type) {
 		case Claimed, Crashed, Waiting, Settled, Dead, Requeued:
+			return true
+		}
+	}
+	return false
+}
+
+func hasResults(facts []Fact) bool {
+	for _, f := range facts {
+		switch f.(type) {
+		case Tried, Withheld, GaveUp:
 			return true
 		}
 	}
@@ -116,14 +129,14 @@ type Duplicate struct {
 func NewDuplicate(ref Ref, stage Stage, stream string, sequence uint64, nonce, delivery string, at time.Time) Duplicate {
 	id := NewKey("duplicate", string(ref.Key), string(stage), stream, fmt.Sprint(sequence), nonce)
 	return Duplicate{
-		ID: string(id), Schema: Schema, Kind: KindDuplicate, At: at, Event: ref,
+		ID: string(id), Schema: Schema, Kind: KindDuplicate, At: at.UTC(), Event: ref,
 		Stage: stage, Stream: stream, Sequence: sequence, Delivery: delivery, Count: 1,
 	}
 }
 
 // EncodeRecord returns the JSON of a record.
 func EncodeRecord(r Record) ([]byte, error) {
-	data, err := json.Marshal(r)
+	data, err := encodeJSON(r)
 	if err != nil {
 		return nil, fmt.Errorf("encode record %s of event %s: %w", r.ID, r.Event.Key, err)
 	}

@@ -106,21 +106,35 @@ func (s *State) crashed(at time.Time, f Crashed) {
 	s.phase(PhaseOpen)
 }
 
+// doubt makes the first open messages uncertain, as many as limit, all if zero.
 func (s *State) doubt(limit int, at time.Time) {
 	for n, i := range s.Open() {
-		if n == limit {
+		if limit > 0 && n == limit {
 			return
 		}
 		s.Messages[i].State, s.Messages[i].ChangedAt = MessageUncertain, at
 	}
 }
 
+// lose notes a claim that crashed without a plan, beside those before it: what
+// the plan says of one, it must say of all.
 func (s *State) lose(c Claim) {
 	lost := Lost{Limit: c.Limit, Config: c.Config}
-	if s.Lost != nil && s.Lost.Config != c.Config {
-		lost.Config = "several"
+	if s.Lost != nil {
+		lost.Limit = wider(s.Lost.Limit, c.Limit)
+		if s.Lost.Config != c.Config {
+			lost.Config = "several"
+		}
 	}
 	s.Lost = &lost
+}
+
+// wider returns the limit that allows more; zero is no bound.
+func wider(a, b int) int {
+	if a <= 0 || b <= 0 {
+		return 0
+	}
+	return max(a, b)
 }
 
 // plan freezes the messages. A plan with more messages than a claim may try is
@@ -132,14 +146,17 @@ func (s *State) plan(at time.Time, f Planned) {
 	}
 	s.Planned, s.Nothing = true, f.Nothing
 	for _, m := range f.Messages {
+		if s.Message(m.ID) != nil {
+			continue // no fact could ever reach the second, and the event would not end
+		}
 		s.Messages = append(s.Messages, Message{
 			ID: m.ID, Route: m.Route, Channel: m.Channel, Template: m.Template, Version: m.Version,
 			Locale: m.Locale, Recipient: m.Recipient, OnUnknown: m.OnUnknown,
 			State: MessagePending, ChangedAt: at,
 		})
 	}
-	if s.Lost != nil && (len(s.Messages) <= s.Lost.Limit || s.Lost.Config != f.Config) {
-		s.doubt(len(s.Messages), at)
+	if s.Lost != nil && (s.Lost.covers(len(s.Messages)) || s.Lost.Config != f.Config) {
+		s.doubt(0, at)
 	}
 	s.Lost = nil
 }
@@ -150,7 +167,7 @@ func (s *State) tried(f Tried) {
 		return
 	}
 	m.Tries++
-	if f.Result != TryRateLimited {
+	if f.Result != TryRateLimited && f.Round == s.Round {
 		m.RoundTries++
 	}
 	if m.State == MessageDelivered {
@@ -167,11 +184,11 @@ func (s *State) tried(f Tried) {
 	}
 }
 
-// end closes a message in the given state, except that delivered and uncertain
-// stay what they are.
+// end closes a message that is not closed yet, in the given state unless it is
+// uncertain and stays that.
 func (s *State) end(id string, to MessageState, reason string, at time.Time) {
 	m := s.Message(id)
-	if m == nil || m.State == MessageDelivered {
+	if m == nil || m.Done {
 		return
 	}
 	if m.State != MessageUncertain {

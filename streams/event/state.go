@@ -53,9 +53,12 @@ type State struct {
 
 // Lost is a claim that crashed before its plan was frozen.
 type Lost struct {
-	Limit  int    `json:"limit"`
+	Limit  int    `json:"limit"` // the widest of several such claims
 	Config string `json:"config,omitempty"`
 }
+
+// covers reports whether the claim may have sent messages of a plan of n.
+func (l Lost) covers(n int) bool { return l.Limit <= 0 || n <= l.Limit }
 
 // Ended reports whether nothing more is done about the event unless an operator
 // says so.
@@ -119,8 +122,8 @@ func (s State) outcome() Outcome {
 		return ""
 	case c.Delivered > 0:
 		return Processed
-	case c.Failed > 0, c.Uncertain > 0, s.Phase == PhaseDead:
-		return Failed
+	case c.Suppressed < c.Created, s.Phase == PhaseDead:
+		return Failed // failed, uncertain, or never given an end
 	case c.Suppressed > 0:
 		return Suppressed
 	case s.Nothing != "":

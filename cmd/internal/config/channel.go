@@ -1,0 +1,139 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+)
+
+// The kinds of channels.
+const (
+	KindEmail   = "email"
+	KindWebhook = "webhook"
+)
+
+// Channel is one way to send: how patiently ([Tuning]) and by whom. Exactly the
+// section of its kind is set.
+type Channel struct {
+	Kind    string
+	Tuning  Tuning
+	Email   *Email
+	Webhook *Webhook
+}
+
+// Tuning changes the policy for one channel. What is zero is taken from the
+// policy, except that an empty list of rounds means that there are none.
+type Tuning struct {
+	Tries       int        `yaml:"tries,omitempty"`
+	Base        Duration   `yaml:"base,omitempty"`
+	Factor      float64    `yaml:"factor,omitempty"`
+	Rounds      []Duration `yaml:"rounds,omitempty,flow"`
+	OnUnknown   string     `yaml:"on_unknown,omitempty"` // resend or hold; empty: what suits the kind
+	Timeout     Duration   `yaml:"timeout,omitempty"`    // of one call
+	Concurrency int        `yaml:"concurrency,omitempty"`
+	// DeadLetterPermanent makes a dead letter of an event that the provider
+	// refused for good.
+	DeadLetterPermanent bool `yaml:"dead_letter_permanent,omitempty"`
+}
+
+// Email is a mail server.
+type Email struct {
+	Host         string `yaml:"host"`
+	Port         int    `yaml:"port,omitempty"`
+	TLS          string `yaml:"tls,omitempty"`
+	Username     string `yaml:"username,omitempty"`
+	Password     Secret `yaml:"password,omitempty"`
+	PasswordFile string `yaml:"password_file,omitempty"`
+	From         string `yaml:"from"`
+	ReplyTo      string `yaml:"reply_to,omitempty"`
+}
+
+// Webhook is what is common to the calls of a channel; the recipients are the
+// addresses that are called.
+type Webhook struct {
+	Secret       Secret `yaml:"secret,omitempty"`
+	SecretFile   string `yaml:"secret_file,omitempty"`
+	AllowPrivate bool   `yaml:"allow_private,omitempty"`
+}
+
+// The forms in which channels stand in a file: the section of the kind beside
+// what every channel has.
+type (
+	emailForm struct {
+		Kind   string `yaml:"kind"`
+		Tuning `yaml:",inline"`
+		Email  `yaml:",inline"`
+	}
+	webhookForm struct {
+		Kind    string `yaml:"kind"`
+		Tuning  `yaml:",inline"`
+		Webhook `yaml:",inline"`
+	}
+)
+
+// UnmarshalYAML reads the keys that the kind has, and refuses others.
+func (c *Channel) UnmarshalYAML(unmarshal func(any) error) error {
+	var keys map[string]ast.Node
+	var all ast.Node
+	if err := errors.Join(unmarshal(&all), unmarshal(&keys)); err != nil {
+		return err
+	}
+	if keys["kind"] == nil {
+		return &yaml.SyntaxError{Message: "the channel has no kind: it is email or webhook", Token: all.GetToken()}
+	}
+	switch kind := keys["kind"].GetToken(); kind.Value {
+	case KindEmail:
+		var f emailForm
+		err := unmarshal(&f)
+		*c = Channel{Kind: f.Kind, Tuning: f.Tuning, Email: &f.Email}
+		return err
+	case KindWebhook:
+		var f webhookForm
+		err := unmarshal(&f)
+		*c = Channel{Kind: f.Kind, Tuning: f.Tuning, Webhook: &f.Webhook}
+		return err
+	default:
+		return &yaml.SyntaxError{Message: fmt.Sprintf("unknown kind %q: it is email or webhook", kind.Value), Token: kind}
+	}
+}
+
+// MarshalYAML implements yaml.InterfaceMarshaler.
+func (c Channel) MarshalYAML() (any, error) {
+	switch {
+	case c.Email != nil:
+		return emailForm{Kind: c.Kind, Tuning: c.Tuning, Email: *c.Email}, nil
+	case c.Webhook != nil:
+		return webhookForm{Kind: c.Kind, Tuning: c.Tuning, Webhook: *c.Webhook}, nil
+	}
+	return map[string]string{"kind": c.Kind}, nil
+}
+
+// Policy returns the policy of the channel: base, changed by its tuning.
+func (t Tuning) Policy(base Policy) Policy {
+	if t.Tries != 0 {
+		base.Tries = t.Tries
+	}
+	if t.Base != 0 {
+		base.Base = t.Base
+	}
+	if t.Factor != 0 {
+		base.Factor = t.Factor
+	}
+	if t.Rounds != nil {
+		base.Rounds = t.Rounds
+	}
+	return base
+}
+
+func (c *Channel) collect(leaves map[string]reflect.Value, prefix string) {
+	collect(leaves, prefix, reflect.ValueOf(&c.Tuning).Elem())
+	if c.Email != nil {
+		collect(leaves, prefix, reflect.ValueOf(c.Email).Elem())
+	}
+	if c.Webhook != nil {
+		collect(leaves, prefix, reflect.ValueOf(c.Webhook).Elem())
+	}
+}

@@ -1,0 +1,190 @@
+package config
+
+import (
+	"encoding"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Prefix begins the name of every variable of Tidings.
+const Prefix = "TIDINGS_"
+
+// elsewhere are the variables that begin with [Prefix] and are not keys of the
+// configuration: those of the command line, and those that Kubernetes sets in
+// every pod beside a service named tidings.
+func elsewhere(name string) bool {
+	switch name {
+	case "TIDINGS_CONFIG", "TIDINGS_URL", "TIDINGS_TOKEN", "TIDINGS_TOKEN_FILE", "TIDINGS_PORT":
+		return true
+	}
+	return strings.HasPrefix(name, "TIDINGS_SERVICE_") || strings.HasPrefix(name, "TIDINGS_PORT_")
+}
+
+// aliases are the variables that other tools read too, and the keys they set.
+// The variable of Tidings' own name wins.
+func aliases() map[string]string {
+	return map[string]string{
+		"AMQP_URL": "TIDINGS_AMQP_URL", "AMQP_URL_FILE": "TIDINGS_AMQP_URL_FILE",
+		"NATS_URL": "TIDINGS_NATS_URL", "NATS_URL_FILE": "TIDINGS_NATS_URL_FILE",
+	}
+}
+
+func (c *Config) loadEnv(environ []string) error {
+	vars := ownVariables(environ)
+	leaves := c.leaves()
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(vars)) {
+		leaf, known := leaves[name]
+		if !known {
+			errs = append(errs, fmt.Errorf("unknown variable %s%s", name,
+				didYouMean(name, slices.Sorted(maps.Keys(leaves)))))
+			continue
+		}
+		if _, both := vars[name+"_FILE"]; both {
+			errs = append(errs, fmt.Errorf("%s and %s_FILE are both set: unset one", name, name))
+		}
+		if err := setLeaf(leaf, vars[name]); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", name, err))
+		}
+	}
+	if len(errs) > 0 {
+		return errors.Join(errs...)
+	}
+	return c.readSecrets("", "")
+}
+
+// ownVariables returns the variables that set keys, under their own names. An
+// empty value counts as not set, because that is how compose files pass on what
+// nobody set.
+func ownVariables(environ []string) map[string]string {
+	vars := map[string]string{}
+	other := aliases()
+	for _, entry := range environ {
+		name, value, _ := strings.Cut(entry, "=")
+		if value == "" {
+			continue
+		}
+		if strings.HasPrefix(name, Prefix) && !elsewhere(name) {
+			vars[name] = value
+		}
+	}
+	own := maps.Clone(vars)
+	for _, entry := range environ {
+		name, value, _ := strings.Cut(entry, "=")
+		key, ok := other[name]
+		if !ok || value == "" || own[strings.TrimSuffix(key, "_FILE")] != "" || own[strings.TrimSuffix(key, "_FILE")+"_FILE"] != "" {
+			continue
+		}
+		vars[key] = value
+	}
+	return vars
+}
+
+// leaves returns the settable values of c by the name of their variable. Those
+// of a channel are settable once the file has named it.
+func (c *Config) leaves() map[string]reflect.Value {
+	leaves := map[string]reflect.Value{}
+	collect(leaves, Prefix, reflect.ValueOf(c).Elem())
+	for name, channel := range c.Channels {
+		if channel == nil {
+			continue
+		}
+		channel.collect(leaves, Prefix+"CHANNELS_"+variable(name)+"_")
+	}
+	return leaves
+}
+
+// variable returns the part of a variable's name for a key.
+func variable(key string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z':
+			return r - 'a' + 'A'
+		case r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
+			return r
+		}
+		return '_'
+	}, key)
+}
+
+func collect(leaves map[string]reflect.Value, prefix string, v reflect.Value) {
+	for i := range v.NumField() {
+		name, inline := yamlName(v.Type().Field(i))
+		field := v.Field(i)
+		switch {
+		case inline:
+			// Rules are lists and maps: they have no variables.
+		case field.Kind() == reflect.Struct:
+			collect(leaves, prefix+variable(name)+"_", field)
+		case settable(field):
+			leaves[prefix+variable(name)] = field
+		}
+	}
+}
+
+func yamlName(f reflect.StructField) (name string, inline bool) {
+	name, options, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+	return name, strings.Contains(options, "inline")
+}
+
+func settable(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.Slice:
+		return settable(reflect.New(v.Type().Elem()).Elem())
+	case reflect.Struct, reflect.Map, reflect.Pointer, reflect.Interface, reflect.Func:
+		return false
+	default:
+		return true
+	}
+}
+
+// setLeaf sets v from text. A list is separated by commas. Its errors do not
+// quote the text where it may be a secret.
+func setLeaf(v reflect.Value, text string) error {
+	if u, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
+		return u.UnmarshalText([]byte(text))
+	}
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(text)
+	case reflect.Bool:
+		b, err := strconv.ParseBool(text)
+		if err != nil {
+			return fmt.Errorf("%q is neither true nor false", text)
+		}
+		v.SetBool(b)
+	case reflect.Int, reflect.Int64:
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return fmt.Errorf("%q is not a whole number", text)
+		}
+		v.SetInt(n)
+	case reflect.Float64:
+		f, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			return fmt.Errorf("%q is not a number", text)
+		}
+		v.SetFloat(f)
+	case reflect.Slice:
+		return setList(v, strings.Split(text, ","))
+	default:
+		return errors.New("cannot be set by a variable: set it in the file")
+	}
+	return nil
+}
+
+func setList(v reflect.Value, parts []string) error {
+	list := reflect.MakeSlice(v.Type(), len(parts), len(parts))
+	for i, part := range parts {
+		if err := setLeaf(list.Index(i), strings.TrimSpace(part)); err != nil {
+			return err
+		}
+	}
+	v.Set(list)
+	return nil
+}

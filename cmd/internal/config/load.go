@@ -1,0 +1,112 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+)
+
+// maxFile bounds what is read from a configuration file or a secret's file.
+const maxFile = 4 << 20
+
+// Load returns the defaults, changed by the file at path and then by the
+// environment, which is a list of KEY=value as os.Environ returns it. An empty
+// path means that there is no file. Nothing is validated yet, see
+// [Config.Validate].
+func Load(path string, environ []string) (Config, error) {
+	c := Default()
+	if path != "" {
+		if err := c.loadFile(path); err != nil {
+			return Config{}, err
+		}
+	}
+	if err := c.loadEnv(environ); err != nil {
+		return Config{}, err
+	}
+	return c, nil
+}
+
+func (c *Config) loadFile(path string) error {
+	data, err := readFile(path)
+	if err != nil {
+		return fmt.Errorf("read the configuration: %w", err)
+	}
+	if err := c.decode(path, data); err != nil {
+		return err
+	}
+	dir := filepath.Dir(path)
+	if c.Templates != "" && !filepath.IsAbs(c.Templates) {
+		c.Templates = filepath.Join(dir, c.Templates)
+	}
+	return c.readSecrets(path, dir)
+}
+
+func (c *Config) decode(path string, data []byte) error {
+	file, err := parser.ParseBytes(data, 0)
+	if err != nil {
+		return located(path, err)
+	}
+	documents := slices.DeleteFunc(file.Docs, func(d *ast.DocumentNode) bool {
+		return d.Body == nil || d.Body.Type() == ast.CommentType
+	})
+	switch len(documents) {
+	case 0:
+		return nil // only comments: the defaults stand
+	case 1:
+		if err := yaml.NodeToValue(documents[0].Body, c, yaml.Strict()); err != nil {
+			return located(path, err)
+		}
+		return nil
+	}
+	again := &yaml.SyntaxError{Message: "a second document begins here: a configuration is one", Token: documents[1].Body.GetToken()}
+	return located(path, again)
+}
+
+// located says where in the file an error is. It leaves out the excerpt of the
+// file that the library offers, since a secret may stand on one of its lines.
+func located(path string, err error) error {
+	at, ok := errors.AsType[yaml.Error](err)
+	if !ok {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	position := path
+	if token := at.GetToken(); token != nil && token.Position != nil {
+		position = fmt.Sprintf("%s:%d:%d", path, token.Position.Line, token.Position.Column)
+	}
+	return fmt.Errorf("%s: %s", position, inWords(at))
+}
+
+func inWords(err yaml.Error) string {
+	switch err := err.(type) {
+	case *yaml.UnknownFieldError:
+		name := err.GetToken().Value
+		return fmt.Sprintf("unknown key %q%s", name, didYouMean(name, knownKeys()))
+	case *yaml.DuplicateKeyError:
+		return fmt.Sprintf("the key %q is here a second time", err.GetToken().Value)
+	case *yaml.TypeError:
+		return fmt.Sprintf("want %s here", kindInWords(err.DstType))
+	case *yaml.UnexpectedNodeTypeError:
+		return fmt.Sprintf("want %s here, not %s", nodeInWords(err.Expected), nodeInWords(err.Actual))
+	case *yaml.OverflowError:
+		return "the number is too large"
+	}
+	return err.GetMessage()
+}
+
+// readFile reads a file of bounded size.
+func readFile(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > maxFile {
+		return nil, fmt.Errorf("%s has %d bytes: at most %d are read", path, info.Size(), maxFile)
+	}
+	return os.ReadFile(path)
+}

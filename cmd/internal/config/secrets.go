@@ -1,0 +1,85 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// secretFile is a secret that may stand in a file of its own.
+type secretFile struct {
+	key  string // of the secret; that of the file has _file behind it
+	set  func(string)
+	have bool // the secret stands here already
+	path *string
+}
+
+func (c *Config) secretFiles() []secretFile {
+	files := []secretFile{
+		fileOf("api.token", &c.API.Token, &c.API.TokenFile),
+		fileOf("amqp.url", &c.AMQP.URL, &c.AMQP.URLFile),
+		fileOf("nats.url", &c.NATS.URL, &c.NATS.URLFile),
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Channels)) {
+		channel := c.Channels[name]
+		switch {
+		case channel == nil:
+		case channel.Email != nil:
+			files = append(files, fileOf("channels."+name+".password", &channel.Email.Password, &channel.Email.PasswordFile))
+		case channel.Webhook != nil:
+			files = append(files, fileOf("channels."+name+".secret", &channel.Webhook.Secret, &channel.Webhook.SecretFile))
+		}
+	}
+	return files
+}
+
+func fileOf[S ~string](key string, secret *S, path *string) secretFile {
+	return secretFile{
+		key: key, have: *secret != "", path: path,
+		set: func(s string) { *secret = S(s) },
+	}
+}
+
+// readSecrets reads the secrets that stand in files, and forgets the paths, so
+// that the next layer can set another. source is the configuration file that
+// named them, in which a secret must not stand too, and dir is what their
+// paths are relative to; both are empty for the environment.
+func (c *Config) readSecrets(source, dir string) error {
+	var errs []error
+	for _, f := range c.secretFiles() {
+		if *f.path == "" {
+			continue
+		}
+		if source != "" && f.have {
+			errs = append(errs, fmt.Errorf("%s: %s and %s_file are both set: remove one", source, f.key, f.key))
+			continue
+		}
+		secret, err := readSecret(dir, *f.path)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s_file: %w", f.key, err))
+			continue
+		}
+		f.set(secret)
+		*f.path = ""
+	}
+	return errors.Join(errs...)
+}
+
+// readSecret returns the content of a file without the line end behind it.
+func readSecret(dir, path string) (string, error) {
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(dir, path)
+	}
+	data, err := readFile(path)
+	if err != nil {
+		return "", err
+	}
+	secret := strings.TrimRight(string(data), "\r\n")
+	if secret == "" {
+		return "", fmt.Errorf("%s is empty", path)
+	}
+	return secret, nil
+}

@@ -1,0 +1,259 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"tidings/streams/event"
+)
+
+// Problem is one thing that is wrong with a configuration.
+type Problem struct {
+	Key     string // such as api.listen or channels.mail.tries
+	Message string // what to do about it; never holds a secret
+}
+
+// Problems is everything that is wrong with a configuration, and an error.
+type Problems []Problem
+
+// Error lists the problems, one a line.
+func (ps Problems) Error() string {
+	lines := make([]string, len(ps))
+	for i, p := range ps {
+		lines[i] = p.Key + ": " + p.Message
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (ps *Problems) add(key, format string, args ...any) {
+	*ps = append(*ps, Problem{Key: key, Message: fmt.Sprintf(format, args...)})
+}
+
+func (ps *Problems) choice(key, value string, choices ...string) {
+	if !slices.Contains(choices, value) {
+		ps.add(key, "%q is not one of %s", value, strings.Join(choices, ", "))
+	}
+}
+
+// longest bounds how long rate limits may make an event wait in a generation,
+// and how far clocks and projections may lag: both are part of the horizon.
+const (
+	longestDeferral = 24 * time.Hour
+	horizonMargin   = 24 * time.Hour
+	longestTimeout  = 30 * time.Second // of a call: it must fit in a lease
+)
+
+// Validate returns nil, or everything that is wrong as [Problems].
+func (c Config) Validate() error {
+	var ps Problems
+	if c.Data == "" {
+		ps.add("data", "is empty: name a directory")
+	}
+	c.API.validate(&ps)
+	c.AMQP.validate(&ps)
+	c.NATS.validate(&ps)
+	c.validateIdentity(&ps)
+	c.Policy.validate(&ps, "policy")
+	c.validateChannels(&ps)
+	c.validateHorizon(&ps)
+	c.validateSuppressions(&ps)
+	if len(ps) == 0 {
+		return nil
+	}
+	return ps
+}
+
+func (a API) validate(ps *Problems) {
+	host, port, err := net.SplitHostPort(a.Listen)
+	if err != nil {
+		ps.add("api.listen", "%q is not host:port", a.Listen)
+		return
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
+		ps.add("api.listen", "%q is not a port", port)
+	}
+	if !loopback(host) && a.Token == "" {
+		ps.add("api.listen", "%s can be reached from other machines: set api.token or api.token_file, or listen on 127.0.0.1", a.Listen)
+	}
+	if a.Token != "" && len(a.Token) < 16 {
+		ps.add("api.token", "is shorter than 16 characters, so it can be guessed")
+	}
+}
+
+// loopback reports whether host is this machine alone. An empty host is every
+// interface.
+func loopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}
+
+func (a AMQP) validate(ps *Problems) {
+	if a.URL != "" {
+		validateURL(ps, "amqp.url", a.URL.Reveal(), "amqp", "amqps")
+	}
+	ps.choice("amqp.topology", a.Topology, TopologyAssert, TopologyDeclare)
+	if a.Queue == "" || len(a.Queue) > 255 {
+		ps.add("amqp.queue", "must have 1 to 255 bytes")
+	}
+	if len(a.Bindings) > 0 && a.Exchange == "" {
+		ps.add("amqp.bindings", "bind to amqp.exchange, which is not set")
+	}
+	if a.Window < 0 || a.Window > 65535 {
+		ps.add("amqp.window", "%d is not between 0 and 65535", a.Window)
+	}
+}
+
+func (n NATS) validate(ps *Problems) {
+	if n.URL != "" {
+		for part := range strings.SplitSeq(n.URL.Reveal(), ",") {
+			validateURL(ps, "nats.url", strings.TrimSpace(part), "nats", "tls", "ws", "wss")
+		}
+	}
+	ps.choice("nats.durability", n.Durability, DurabilityStrict, DurabilityRelaxed)
+	switch {
+	case n.Replicas < 1 || n.Replicas > 5:
+		ps.add("nats.replicas", "%d is not between 1 and 5", n.Replicas)
+	case n.Replicas > 1 && n.URL == "":
+		ps.add("nats.replicas", "%d replicas need a cluster: set nats.url", n.Replicas)
+	}
+}
+
+// validateURL says nothing of the value, which may hold a password.
+func validateURL(ps *Problems, key, value string, schemes ...string) {
+	u, err := url.Parse(value)
+	if err != nil || u.Host == "" || !slices.Contains(schemes, u.Scheme) {
+		ps.add(key, "is not a URL that begins with %s:// and names a host (a password in it must be percent-encoded)",
+			strings.Join(schemes, ":// or "))
+	}
+}
+
+func (c Config) validateIdentity(ps *Problems) {
+	sorted := slices.Sorted(slices.Values(c.Identity))
+	if !slices.Equal(sorted, []string{"id", "source", "tenant"}) && !slices.Equal(sorted, []string{"id", "tenant"}) {
+		ps.add("identity", "must be [tenant, source, id] or [tenant, id]")
+	}
+	ps.choice("missing_id", c.MissingID, MissingDerive, MissingQuarantine)
+}
+
+func (p Policy) validate(ps *Problems, key string) {
+	if p.Tries < 1 || p.Tries > 100 {
+		ps.add(key+".tries", "%d is not between 1 and 100", p.Tries)
+	}
+	if p.Base <= 0 {
+		ps.add(key+".base", "must be more than 0")
+	}
+	if p.Factor < 1 || p.Factor > 100 {
+		ps.add(key+".factor", "%g is not between 1 and 100", p.Factor)
+	}
+	if p.Crashes < 1 || p.Crashes > 100 {
+		ps.add(key+".crashes", "%d is not between 1 and 100", p.Crashes)
+	}
+	for i, r := range p.Rounds {
+		if r <= 0 || r > Duration(7*24*time.Hour) {
+			ps.add(fmt.Sprintf("%s.rounds[%d]", key, i), "%s is not between 1ns and 168h", r)
+		}
+	}
+}
+
+func (c Config) validateChannels(ps *Problems) {
+	for _, name := range slices.Sorted(maps.Keys(c.Channels)) {
+		key := "channels." + name
+		channel := c.Channels[name]
+		if channel == nil {
+			ps.add(key, "is empty: set kind to email or webhook")
+			continue
+		}
+		if !validName(name) {
+			ps.add(key, "a channel's name has 1 to 64 of the characters a-z, 0-9, - and _")
+		}
+		channel.Tuning.validate(ps, key, c.Policy)
+	}
+}
+
+func validName(name string) bool {
+	for _, r := range name {
+		if (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' && r != '_' {
+			return false
+		}
+	}
+	return name != "" && len(name) <= 64
+}
+
+func (t Tuning) validate(ps *Problems, key string, base Policy) {
+	var own Problems
+	t.Policy(base).validate(&own, key)
+	var inherited Problems
+	base.validate(&inherited, key)
+	for _, p := range own {
+		if !slices.Contains(inherited, p) { // said once, of the policy
+			*ps = append(*ps, p)
+		}
+	}
+	if t.OnUnknown != "" {
+		ps.choice(key+".on_unknown", t.OnUnknown, string(event.Resend), string(event.Hold))
+	}
+	if t.Timeout < 0 || t.Timeout.Std() > longestTimeout {
+		ps.add(key+".timeout", "%s is not between 0 and %s, which is what fits in a lease", t.Timeout, Duration(longestTimeout))
+	}
+	if t.Concurrency < 0 || t.Concurrency > 10_000 {
+		ps.add(key+".concurrency", "%d is not between 0 and 10000", t.Concurrency)
+	}
+}
+
+// longestRounds returns the longest time that the rounds of a channel may take.
+func (c Config) longestRounds() time.Duration {
+	longest := c.Policy.Total()
+	for _, channel := range c.Channels {
+		if channel != nil {
+			longest = max(longest, channel.Tuning.Policy(c.Policy).Total())
+		}
+	}
+	return longest
+}
+
+func (c Config) validateHorizon(ps *Problems) {
+	if c.Staleness < 0 {
+		ps.add("staleness", "must not be negative; 0 switches the check off")
+	}
+	if c.Horizon < 0 {
+		ps.add("horizon", "must not be negative; 0 remembers for ever")
+	}
+	if c.Horizon <= 0 || c.Staleness < 0 {
+		return
+	}
+	if c.Staleness == 0 {
+		if !c.AcceptDuplicates {
+			ps.add("staleness", "0 with a horizon of %s sends an event again that comes back after it: set horizon to 0, "+
+				"or accept_duplicates_after_horizon to true", c.Horizon)
+		}
+		return
+	}
+	need := c.Staleness.Std() + c.longestRounds() + longestDeferral + horizonMargin
+	if c.Horizon.Std() < need {
+		ps.add("horizon", "%s is too short: an event may still be retried or come back for %s "+
+			"(staleness %s + rounds %s + deferral %s + margin %s)",
+			c.Horizon, Duration(need), c.Staleness, Duration(c.longestRounds()),
+			Duration(longestDeferral), Duration(horizonMargin))
+	}
+}
+
+func (c Config) validateSuppressions(ps *Problems) {
+	for i, s := range c.Suppressions {
+		key := fmt.Sprintf("suppressions[%d]", i)
+		if strings.TrimSpace(s.Address) == "" {
+			ps.add(key+".address", "is empty: a suppression needs the address that gets nothing")
+		}
+		if _, known := c.Channels[s.Channel]; s.Channel != "" && !known {
+			ps.add(key+".channel", "there is no channel %q", s.Channel)
+		}
+	}
+}

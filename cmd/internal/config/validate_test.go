@@ -1,0 +1,145 @@
+package config_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"tidings/cmd/internal/config"
+)
+
+func TestValidate(t *testing.T) {
+	for name, tt := range map[string]struct {
+		file string
+		want string
+	}{
+		"data that is empty":                             {`data: ""`, `data: is empty: name a directory`},
+		"an address without port":                        {`api: {listen: localhost}`, `api.listen: "localhost" is not host:port`},
+		"an address with an impossible port":             {`api: {listen: "127.0.0.1:99999"}`, `api.listen: "99999" is not a port`},
+		"every interface without a token":                {`api: {listen: ":8420"}`, `api.listen: :8420 can be reached from other machines: set api.token or api.token_file, or listen on 127.0.0.1`},
+		"another interface without a token":              {`api: {listen: "10.0.0.1:1"}`, `api.listen: 10.0.0.1:1 can be reached from other machines: set api.token or api.token_file, or listen on 127.0.0.1`},
+		"a short token":                                  {`api: {token: hunter2}`, `api.token: is shorter than 16 characters, so it can be guessed`},
+		"a broker's URL of another scheme":               {`amqp: {url: "http://u:hunter2@h"}`, `amqp.url: is not a URL that begins with amqp:// or amqps:// and names a host (a password in it must be percent-encoded)`},
+		"a URL with a bare password":                     {`nats: {url: "nats://u:hun ter2%@h"}`, `nats.url: is not a URL that begins with nats:// or tls:// or ws:// or wss:// and names a host (a password in it must be percent-encoded)`},
+		"bindings without exchange":                      {`amqp: {bindings: [a]}`, `amqp.bindings: bind to amqp.exchange, which is not set`},
+		"a topology that does not exist":                 {`amqp: {topology: create}`, `amqp.topology: "create" is not one of assert, declare`},
+		"an empty queue":                                 {`amqp: {queue: ""}`, `amqp.queue: must have 1 to 255 bytes`},
+		"a negative window":                              {`amqp: {window: -1}`, `amqp.window: -1 is not between 0 and 65535`},
+		"a durability that does not exist":               {`nats: {durability: full}`, `nats.durability: "full" is not one of strict, relaxed`},
+		"replicas of the server in the process":          {`nats: {replicas: 3}`, `nats.replicas: 3 replicas need a cluster: set nats.url`},
+		"no replicas":                                    {`nats: {replicas: 0}`, `nats.replicas: 0 is not between 1 and 5`},
+		"an identity without id":                         {`identity: [tenant, source]`, `identity: must be [tenant, source, id] or [tenant, id]`},
+		"an attribute twice":                             {`identity: [tenant, id, id]`, `identity: must be [tenant, source, id] or [tenant, id]`},
+		"a missing_id that does not exist":               {`missing_id: drop`, `missing_id: "drop" is not one of derive, quarantine`},
+		"no tries":                                       {`policy: {tries: 0}`, `policy.tries: 0 is not between 1 and 100`},
+		"no crashes":                                     {`policy: {crashes: 0}`, `policy.crashes: 0 is not between 1 and 100`},
+		"a factor that shrinks":                          {`policy: {factor: 0.5}`, `policy.factor: 0.5 is not between 1 and 100`},
+		"a round at once":                                {`policy: {rounds: [1s, 0]}`, `policy.rounds[1]: 0s is not between 1ns and 168h`},
+		"a channel without content":                      {"channels: {mail: }", `channels.mail: is empty: set kind to email or webhook`},
+		"a channel's name with a blank":                  {"channels: {\"a b\": {kind: webhook}}", `channels.a b: a channel's name has 1 to 64 of the characters a-z, 0-9, - and _`},
+		"a channel's unknown on_unknown":                 {"channels: {h: {kind: webhook, on_unknown: retry}}", `channels.h.on_unknown: "retry" is not one of resend, hold`},
+		"a call longer than a lease allows":              {"channels: {h: {kind: webhook, timeout: 1m}}", `channels.h.timeout: 1m is not between 0 and 30s, which is what fits in a lease`},
+		"a channel's negative tries":                     {"channels: {h: {kind: webhook, tries: -1}}", `channels.h.tries: -1 is not between 1 and 100`},
+		"a negative staleness":                           {`staleness: -1h`, `staleness: must not be negative; 0 switches the check off`},
+		"a negative horizon":                             {`horizon: -1h`, `horizon: must not be negative; 0 remembers for ever`},
+		"staleness off with a horizon":                   {`staleness: 0`, `staleness: 0 with a horizon of 336h sends an event again that comes back after it: set horizon to 0, or accept_duplicates_after_horizon to true`},
+		"a horizon shorter than what may still happen":   {`horizon: 200h`, `horizon: 200h is too short: an event may still be retried or come back for 218h35m30s (staleness 168h + rounds 2h35m30s + deferral 24h + margin 24h)`},
+		"a horizon shorter than the rounds of a channel": {"horizon: 240h\nchannels: {h: {kind: webhook, rounds: [24h, 24h]}}", `horizon: 240h is too short: an event may still be retried or come back for 264h (staleness 168h + rounds 48h + deferral 24h + margin 24h)`},
+		"a suppression without address":                  {`suppressions: [{tenant: t}]`, `suppressions[0].address: is empty: a suppression needs the address that gets nothing`},
+		"a suppression on no channel":                    {`suppressions: [{address: a@b, channel: mial}]`, `suppressions[0].channel: there is no channel "mial"`},
+	} {
+		t.Run(name+" is refused by key", func(t *testing.T) {
+			c, err := load(t, tt.file)
+			require.NoError(t, err)
+			require.EqualError(t, c.Validate(), tt.want)
+		})
+	}
+	t.Run("everything wrong is reported at once, in the order of the file's sections", func(t *testing.T) {
+		c, err := load(t, "data: ''\nmissing_id: drop\npolicy: {tries: 0}\nchannels: {h: {kind: webhook}, a: }\n")
+		require.NoError(t, err)
+		require.EqualError(t, c.Validate(), "data: is empty: name a directory\n"+
+			"missing_id: \"drop\" is not one of derive, quarantine\n"+
+			"policy.tries: 0 is not between 1 and 100\n"+
+			"channels.a: is empty: set kind to email or webhook")
+	})
+	for name, file := range map[string]string{
+		"a horizon of exactly what may still happen": "horizon: 218h35m30s",
+		"no horizon and no staleness":                "horizon: 0\nstaleness: 0",
+		"accepted duplicates":                        "staleness: 0\naccept_duplicates_after_horizon: true",
+		"every interface with a token":               "api: {listen: ':8420', token: 0123456789abcdef}",
+		"IPv6 loopback":                              "api: {listen: '[::1]:8420'}",
+		"several NATS servers":                       "nats: {url: 'nats://a:4222, tls://b:4222', replicas: 3}",
+		"a broker with vhost and password":           "amqp: {url: 'amqps://u:p%40ss@h:5671/%2F'}",
+	} {
+		t.Run(name+" is accepted", func(t *testing.T) {
+			c, err := load(t, file)
+			require.NoError(t, err)
+			require.NoError(t, c.Validate())
+		})
+	}
+}
+
+func TestSecrets(t *testing.T) {
+	c, err := load(t, `
+api: {token: hunter2-hunter2-}
+amqp: {url: "amqp://user:hunter2@broker:5672/shop"}
+nats: {url: "nats://hunter2@a:4222,nats://b:4222"}
+channels:
+  mail: {kind: email, host: mx, from: shop@example.com, password: hunter2}
+  hook: {kind: webhook, secret: hunter2}
+`)
+	require.NoError(t, err)
+	t.Run("no way of printing shows one", func(t *testing.T) {
+		var out bytes.Buffer
+		require.NoError(t, c.Print(&out))
+		asJSON, err := json.Marshal(c)
+		require.NoError(t, err)
+		out.Write(asJSON)
+		fmt.Fprintf(&out, "%v %+v %#v %s %q", c, c, c, c.API.Token, c.AMQP.URL)
+		fmt.Fprintf(&out, "%v %x %x", c.Channels["mail"].Email, c.API.Token, c.NATS.URL)
+		for _, handler := range []slog.Handler{slog.NewJSONHandler(&out, nil), slog.NewTextHandler(&out, nil)} {
+			slog.New(handler).Info("x", "config", c, "token", c.API.Token, "url", c.AMQP.URL)
+		}
+		require.NotContains(t, out.String(), "hunter2")
+		require.NotContains(t, out.String(), fmt.Sprintf("%x", "hunter2"))
+	})
+	t.Run("Reveal does", func(t *testing.T) {
+		require.Equal(t, "hunter2-hunter2-", c.API.Token.Reveal())
+		require.Equal(t, "amqp://user:hunter2@broker:5672/shop", c.AMQP.URL.Reveal())
+	})
+	t.Run("of a URL, what is no secret is shown", func(t *testing.T) {
+		require.Equal(t, "amqp://[redacted]@broker:5672/shop", c.AMQP.URL.String())
+		require.Equal(t, "nats://[redacted]@a:4222,nats://b:4222", c.NATS.URL.String())
+		require.Equal(t, "[redacted]", config.URL("hunter2").String())
+		require.Equal(t, "amqp://h", config.URL("amqp://h?password=hunter2#hunter2").String())
+	})
+}
+
+func TestPrint(t *testing.T) {
+	t.Run("what is printed can be loaded again and is the same", func(t *testing.T) {
+		c, err := load(t, "templates: /t\nchannels:\n  hook: {kind: webhook, rounds: [1m], allow_private: true}\n"+
+			"suppressions: [{address: a@b, channel: hook}]\n")
+		require.NoError(t, err)
+		var out bytes.Buffer
+		require.NoError(t, c.Print(&out))
+		again, err := load(t, out.String())
+		require.NoError(t, err, out.String())
+		require.EqualExportedValues(t, c, again)
+	})
+}
+
+func TestDurationString(t *testing.T) {
+	for text, want := range map[string]string{
+		"168h": "168h", "90m": "1h30m", "30s": "30s", "200ms": "200ms", "0": "0s", "1h0m5s": "1h0m5s", "10m": "10m",
+	} {
+		t.Run(text+" is "+want, func(t *testing.T) {
+			var d config.Duration
+			require.NoError(t, d.UnmarshalText([]byte(text)))
+			require.Equal(t, want, d.String())
+		})
+	}
+}

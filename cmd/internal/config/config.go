@@ -20,6 +20,7 @@ import (
 	"slices"
 	"time"
 
+	"tidings/dispatcher/plan"
 	"tidings/streams/event"
 )
 
@@ -55,6 +56,9 @@ type Config struct {
 	// Templates is the directory of the templates, relative to the file that
 	// names it. Empty means that there are none.
 	Templates string `yaml:"templates"`
+	// Rules are the routes and what they share: default_locale, vars and routes
+	// stand at the top of the file. Package plan says what is wrong with them.
+	Rules plan.Rules `yaml:",inline"`
 }
 
 // API is where commands and consoles find the process.
@@ -71,8 +75,8 @@ type AMQP struct {
 	Queue    string   `yaml:"queue"`
 	Exchange string   `yaml:"exchange"`
 	Bindings []string `yaml:"bindings,omitempty"` // routing keys that bind the queue to the exchange
-	Topology string   `yaml:"topology"` // assert or declare
-	Window   int      `yaml:"window"`   // deliveries in hand at a time; 0 lets the bridge choose
+	Topology string   `yaml:"topology"`           // assert or declare
+	Window   int      `yaml:"window"`             // deliveries in hand at a time; 0 lets the bridge choose
 }
 
 // NATS is where the log is. An empty URL means the server in this process.

@@ -118,7 +118,7 @@ func collect(leaves map[string]reflect.Value, prefix string, v reflect.Value) {
 		field := v.Field(i)
 		switch {
 		case inline:
-			// Rules are lists and maps: they have no variables.
+			collect(leaves, prefix, field)
 		case field.Kind() == reflect.Struct:
 			collect(leaves, prefix+variable(name)+"_", field)
 		case settable(field):

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"tidings/cmd/internal/config"
+	"tidings/dispatcher/plan"
 )
 
 // load writes text as tidings.yaml into an empty directory and loads it from there.
@@ -91,6 +92,19 @@ func TestLoadValues(t *testing.T) {
 		require.Equal(t, 9, c.Channels["partner-hook"].Tuning.Tries)
 		require.Equal(t, "whsec_abc", c.Channels["partner-hook"].Webhook.Secret.Reveal())
 	})
+	t.Run("the rules stand at the top of the file", func(t *testing.T) {
+		c, err := load(t, "default_locale: de\nvars: {shop: Example}\nroutes:\n  - name: confirmation\n"+
+			"    event: order.placed\n    channel: mail\n    template: order\n    recipients: data.email\n")
+		require.NoError(t, err)
+		require.Equal(t, plan.Rules{
+			DefaultLocale: "de", Vars: map[string]string{"shop": "Example"},
+			Routes: []plan.Route{{
+				Name: "confirmation", Event: "order.placed", Channel: "mail",
+				Template: "order", Recipients: "data.email",
+			}},
+		}, c.Rules)
+		require.NoError(t, c.Validate())
+	})
 	t.Run("0 is a duration", func(t *testing.T) {
 		c, err := load(t, "staleness: 0\nhorizon: 0\n")
 		require.NoError(t, err)
@@ -156,6 +170,7 @@ func TestLoadErrors(t *testing.T) {
 		"an unknown key at the top":          {"data: d\nplugins: []\n", `tidings.yaml:2:1: unknown key "plugins"`},
 		"a key of another kind of channel":   {"channels:\n  hook:\n    kind: webhook\n    host: h\n", `tidings.yaml:4:5: unknown key "host"`},
 		"an unknown key in a list":           {"suppressions:\n  - address: a@b\n    tennant: x\n", `tidings.yaml:3:5: unknown key "tennant" (did you mean "tenant"?)`},
+		"an unknown key of a route":          {"routes:\n  - name: r\n    recipient: x\n", `tidings.yaml:3:5: unknown key "recipient" (did you mean "recipients"?)`},
 		"a key twice":                        {"api:\n  listen: a:1\n  listen: b:2\n", `tidings.yaml:3:3: mapping key "listen" already defined at [2:3]`},
 		"a duration without unit":            {"horizon: 30\n", `tidings.yaml:1:10: "30" is not a duration: write it like 200ms, 30s, 5m or 168h`},
 		"a list where a duration belongs":    {"horizon: [1h]\n", `tidings.yaml:1:10: want a duration such as 5m`},

@@ -25,7 +25,7 @@ var orderKey = event.Identity{}.Key(event.Envelope{Tenant: "acme", Source: "/sho
 func orderRef() event.Ref {
 	return event.Ref{
 		Key: orderKey, Tenant: "acme", Source: "/shop", ID: "order-1042", IDSource: event.IDCloudEvents,
-		Type: "order.confirmed", CorrelationID: "checkout-77", OccurredAt: t0.Add(-2 * time.Second), ReceivedAt: t0,
+		Type: "order.confirmed", CorrelationID: "checkout-77", OccurredAt: at(-2), ReceivedAt: t0,
 		Sequence: 4711, Digest: event.Digest([]byte(`{"total":99}`)),
 		Traceparent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
 	}

@@ -14,7 +14,7 @@ type Kind string
 // The kinds of entries.
 const (
 	KindOpened    Kind = "opened"    // requeued, or a claim ended without a new one
-	KindClaimed   Kind = "claimed"   // a process holds it; may carry results of the claim before
+	KindClaimed   Kind = "claimed"   // a process holds it; may carry results of the claim before, or freeze the plan
 	KindWaiting   Kind = "waiting"   // tried again when due
 	KindSettled   Kind = "settled"   // ended
 	KindDead      Kind = "dead"      // ended as a dead letter
@@ -25,13 +25,13 @@ const (
 // Record is one entry of an event's history: the facts of one change and the
 // state after it. Records are self-contained: no other is needed to act on one.
 type Record struct {
-	ID     string    `json:"id"` // 128 random bits; survives the reuse of a sequence
-	Schema int       `json:"schema"`
+	ID     string    `json:"id"`     // 128 random bits; survives the reuse of a sequence
+	Schema int       `json:"schema"` // version of the format that the writer knew
 	Kind   Kind      `json:"kind"`
 	At     time.Time `json:"at"` // the writer's clock; the stream's time is the authority for leases
 	Event  Ref       `json:"event"`
-	Facts  Facts     `json:"facts"`
-	State  State     `json:"state"`
+	Facts  Facts     `json:"facts"` // what happened, in order
+	State  State     `json:"state"` // where the event stands after it
 }
 
 // NewRecord returns the record that adds facts to an event whose state is

@@ -7,7 +7,7 @@ type Phase string
 
 // The phases. The zero value means that the event has no record yet.
 const (
-	PhaseOpen    Phase = "open"    // nobody holds it: requeued and not yet claimed
+	PhaseOpen    Phase = "open"    // nobody holds it: requeued, or its claim ended without another
 	PhaseClaimed Phase = "claimed" // a process holds it
 	PhaseWaiting Phase = "waiting" // it is tried again when due
 	PhaseSettled Phase = "settled" // ended
@@ -18,8 +18,8 @@ const (
 type Claim struct {
 	ID      string `json:"id"` // of the record that claimed: its nonce
 	Owner   Owner  `json:"owner"`
-	LeaseMS int64  `json:"lease_ms"`
-	Limit   int    `json:"limit"`
+	LeaseMS int64  `json:"lease_ms"` // from its record's time in the stream
+	Limit   int    `json:"limit"`    // it tries at most this many messages; 0: no bound
 	Config  string `json:"config,omitempty"`
 }
 
@@ -30,12 +30,12 @@ func (c Claim) Lease() time.Duration { return time.Duration(c.LeaseMS) * time.Mi
 // of an event without a record. States are values: Apply returns a new one.
 type State struct {
 	Phase      Phase     `json:"phase"`
-	Revision   int       `json:"revision"` // number of records folded in
-	Generation int       `json:"generation"`
-	Round      int       `json:"round"`
-	Crashes    int       `json:"crashes"` // in this generation
+	Revision   int       `json:"revision"`   // number of records folded in
+	Generation int       `json:"generation"` // number of requeues
+	Round      int       `json:"round"`      // of this generation, 0 is the first
+	Crashes    int       `json:"crashes"`    // in this generation
 	Claim      *Claim    `json:"claim,omitempty"`
-	Due        time.Time `json:"due,omitzero"`
+	Due        time.Time `json:"due,omitzero"` // while it waits: when it is tried again
 	// DeferredMS is how long rate limits made it wait in this generation.
 	DeferredMS int64 `json:"deferred_ms,omitempty"`
 	// Planned says that Messages is the frozen plan, which may be empty.
@@ -45,8 +45,8 @@ type State struct {
 	// Lost is set while a claim crashed before the plan was frozen: whatever it
 	// would have tried is uncertain.
 	Lost      *Lost     `json:"lost,omitempty"`
-	Cause     Cause     `json:"cause,omitempty"` // of a dead letter
-	Outcome   Outcome   `json:"outcome,omitempty"`
+	Cause     Cause     `json:"cause,omitempty"`     // of a dead letter
+	Outcome   Outcome   `json:"outcome,omitempty"`   // once it has ended
 	StartedAt time.Time `json:"started_at,omitzero"` // of the first record
 	ChangedAt time.Time `json:"changed_at,omitzero"` // of the last record
 }

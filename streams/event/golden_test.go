@@ -1,0 +1,238 @@
+package event_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"tidings/streams/event"
+)
+
+// A golden file shows one thing in JSON as other programs read it. They are a
+// promise: what is in one is never renamed or removed, only added to.
+type golden struct {
+	schema string // name of the schema in docs/ that it follows; "" for a part
+	value  any
+}
+
+func goldens() map[string]golden {
+	out := map[string]golden{
+		"duplicate":       {"duplicate", sampleDuplicate()},
+		"letter-event":    {"letter", sampleEventLetter()},
+		"letter-delivery": {"letter", sampleDeliveryLetter()},
+		"envelope":        {"", *sampleEnvelope()},
+	}
+	for _, f := range sampleFacts() {
+		out["fact-"+string(f.FactKind())] = golden{"", event.Facts{f}}
+	}
+	for _, r := range sampleRecords() {
+		if _, shown := out["record-"+string(r.Kind)]; !shown {
+			out["record-"+string(r.Kind)] = golden{"record", r}
+		}
+		out["state-"+string(r.State.Phase)] = golden{"", r.State}
+	}
+	return out
+}
+
+// sampleFacts is the life of an event in which everything happens, in the
+// order of FactKinds.
+func sampleFacts() event.Facts {
+	limited := event.Tried{
+		Message: mailID, Round: 1, Try: 2, Started: at(31), Ended: at(32), Result: event.TryRateLimited,
+		Code: "smtp_451_4.7.1", Provider: "smtp.example.org:587", RetryAfter: at(332),
+	}
+	return event.Facts{
+		event.Claimed{Owner: ownerA, Generation: 1, Round: 1, LeaseMS: 60_000, Limit: 64, Config: "3f9c1b7e"},
+		event.Crashed{Claim: "Qm9yZWQgb2YgcmVhZGluZw", Owner: ownerB, Reason: "owner_gone"},
+		samplePlan(),
+		limited,
+		event.Withheld{Message: hookID, Reason: "unsubscribed"},
+		event.GaveUp{Message: mailID, Reason: "rounds_exhausted"},
+		event.Expired{AgeMS: 700_000_000, WindowMS: 604_800_000},
+		event.Waiting{Round: 2, Due: at(332), Reason: event.WaitRateLimited},
+		event.Settled{},
+		event.Dead{Cause: event.CauseTemplateError, Detail: "templates/order.de.html:12: no field total"},
+		event.Requeued{Generation: 1, Operator: "ann", Reason: "the mail server is back"},
+	}
+}
+
+var (
+	mail   = event.NewRecipient([]byte("test secret"), "ann@example.org")
+	hook   = event.NewRecipient([]byte("test secret"), "https://hooks.example.org/orders/s3cret")
+	mailID = event.NewMessageID(orderKey, "order-mail", "email", "ann@example.org")
+	hookID = event.NewMessageID(orderKey, "order-hook", "webhook", "https://hooks.example.org/orders/s3cret")
+)
+
+func samplePlan() event.Planned {
+	return event.Planned{
+		Config: "3f9c1b7e",
+		Routes: []event.RouteDecision{
+			{Route: "order-mail", Verdict: "planned", Count: 1},
+			{Route: "order-hook", Verdict: "planned", Count: 1},
+			{Route: "order-text", Verdict: "no_recipient", Detail: "data.customer.phone"},
+		},
+		Messages: []event.PlannedMessage{
+			{
+				ID: mailID, Route: "order-mail", Channel: "email", Template: "order", Version: "Yx0f2LkQv1s5cN8bT3mWJA",
+				Locale: "de", Recipient: mail, OnUnknown: event.Hold,
+			},
+			{ID: hookID, Route: "order-hook", Channel: "webhook", Recipient: hook, OnUnknown: event.Resend},
+		},
+	}
+}
+
+// sampleRecords is one history with records of every kind: a round that fails,
+// a takeover, a dead letter, a requeue, the end, and a result that comes after it.
+func sampleRecords() []event.Record {
+	try := func(id string, round, try, sec int, result event.TryResult, code string) event.Tried {
+		return event.Tried{Message: id, Round: round, Try: try, Started: at(sec), Ended: at(sec + 1), Result: result, Code: code}
+	}
+	claim := func(o event.Owner, generation, round int) event.Claimed {
+		return event.Claimed{Owner: o, Generation: generation, Round: round, LeaseMS: 60_000, Limit: 64, Config: "3f9c1b7e"}
+	}
+	var s event.State
+	var out []event.Record
+	add := func(sec int, facts ...event.Fact) (id string) {
+		r := event.NewRecord(orderRef(), s, at(sec), facts...)
+		r.ID = string(event.NewKey("sample", fmt.Sprint(len(out)))) // instead of random bits
+		r.State = s.Apply(r.ID, at(sec), facts...)
+		s, out = r.State, append(out, r)
+		return r.ID
+	}
+	add(1, claim(ownerA, 0, 0))
+	add(3, samplePlan(),
+		try(mailID, 0, 1, 1, event.TryTransient, "smtp_451_4.3.0"), try(hookID, 0, 1, 1, event.TryUnknown, "timeout"),
+		event.Waiting{Round: 1, Due: at(33), Reason: event.WaitRetry})
+	lost := add(33, claim(ownerA, 0, 1))
+	add(95, event.Crashed{Claim: lost, Owner: ownerA, Reason: "lease_expired"}, claim(ownerB, 0, 1))
+	add(96, try(hookID, 1, 1, 95, event.TryPermanent, "http_410"),
+		event.GaveUp{Message: hookID, Reason: "permanent"}, event.GaveUp{Message: mailID, Reason: "held"},
+		event.Dead{Cause: event.CauseUncertain})
+	add(1000, event.Requeued{Generation: 1, Operator: "ann", Reason: "the mail did not arrive"})
+	add(1001, claim(ownerB, 1, 0))
+	add(1003, try(mailID, 0, 1, 1001, event.TryDelivered, "smtp_250"),
+		event.Withheld{Message: hookID, Reason: "unsubscribed"}, event.Settled{})
+	add(1004, try(hookID, 1, 1, 34, event.TryDelivered, "http_200"))
+	return out
+}
+
+func sampleDuplicate() event.Duplicate {
+	return event.NewDuplicate(orderRef(), event.StageBridge, "EVENTS", 4711, "b9K3xQe7Tn1VpWm5Zc8RyA", "amqp queue orders", at(5))
+}
+
+func sampleEnvelope() *event.Envelope {
+	return &event.Envelope{
+		Tenant: "acme", Source: "/shop", ID: "order-1042", IDSource: event.IDCloudEvents, Type: "order.confirmed",
+		Subject: "orders/1042", CorrelationID: "checkout-77", OccurredAt: at(-2),
+		ContentType: "application/json", DataSchema: "https://example.org/order.json",
+		Traceparent: orderRef().Traceparent, Tracestate: "vendor=1", Extensions: map[string]string{"region": "eu"},
+	}
+}
+
+func sampleEventLetter() event.Letter {
+	records := sampleRecords()
+	before := records[3].State
+	ref := orderRef()
+	return event.Letter{
+		Schema: event.Schema, Kind: event.LetterEvent, Key: orderKey, Tenant: "acme", Cause: event.CauseUncertain,
+		Stage: event.StageDispatcher, Detail: "a message may or may not have been sent, and channel email holds it",
+		At: at(96), Event: &ref, Envelope: sampleEnvelope(), State: &before, Data: []byte(`{"total":99}`),
+	}
+}
+
+func sampleDeliveryLetter() event.Letter {
+	body := []byte("\x00 not an event")
+	return event.Letter{
+		Schema: event.Schema, Kind: event.LetterDelivery,
+		Key:    event.DeliveryKey("acme", "shop", "orders.new", "text/plain", body),
+		Tenant: "acme", Cause: event.CauseUndecodable, Stage: event.StageBridge,
+		Detail: "content type text/plain: neither CloudEvents nor JSON", At: at(6), Data: body,
+		Delivery: &event.Delivery{
+			Broker: "rabbit.example.org/shop", Queue: "orders", Exchange: "shop", RoutingKey: "orders.new", Redelivered: true,
+			Properties: map[string]string{"content-type": "text/plain"},
+			Headers:    json.RawMessage(`{"x-retries":{"type":"int32","value":3}}`),
+		},
+	}
+}
+
+func goldenFile(name string) string { return filepath.Join("testdata", "golden", name+".json") }
+
+func TestGoldenFiles(t *testing.T) {
+	for name, g := range goldens() {
+		t.Run(name, func(t *testing.T) {
+			text := encode(t, g.value) + "\n"
+			compareWithFile(t, goldenFile(name), text)
+
+			back := reflect.New(reflect.TypeOf(g.value))
+			require.NoError(t, json.Unmarshal(compact(t, text), back.Interface()))
+			require.Equal(t, g.value, back.Elem().Interface(), "it reads back as another value")
+		})
+	}
+}
+
+func compact(t *testing.T, text string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	require.NoError(t, json.Compact(&b, []byte(text)))
+	return b.Bytes()
+}
+
+// compareWithFile fails where the file does not hold the text, and writes it
+// with -update.
+func compareWithFile(t *testing.T, file, text string) {
+	t.Helper()
+	if *update {
+		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o644))
+	}
+	want, err := os.ReadFile(file)
+	require.NoError(t, err, "write it with: go test ./streams/event -update")
+	require.Equal(t, string(want), text, "%s differs: if that is meant, go test ./streams/event -update", file)
+}
+
+func TestEverythingHasAGoldenFile(t *testing.T) {
+	all := goldens()
+	for i, f := range event.FactKinds() {
+		require.Contains(t, all, "fact-"+string(f.FactKind()))
+		require.Equal(t, f.FactKind(), sampleFacts()[i].FactKind(), "samples are in the order of FactKinds")
+		require.IsType(t, f, sampleFacts()[i])
+		requireNoZeroField(t, sampleFacts()[i], "Nothing")
+	}
+	for _, kind := range constants(t)["Kind"] {
+		if kind.value != string(event.KindDuplicate) {
+			require.Contains(t, all, "record-"+kind.value)
+		}
+	}
+	for _, phase := range constants(t)["Phase"] {
+		require.Contains(t, all, "state-"+phase.value)
+	}
+	for _, kind := range constants(t)["LetterKind"] {
+		require.Contains(t, all, "letter-"+kind.value)
+	}
+
+	t.Run("and every golden file has something", func(t *testing.T) {
+		files, err := filepath.Glob(goldenFile("*"))
+		require.NoError(t, err)
+		require.Len(t, files, len(all), "delete the file of what is gone, if it was never released")
+	})
+}
+
+// requireNoZeroField sees to it that a new field gets into the golden file.
+// except names the fields that cannot be set beside others.
+func requireNoZeroField(t *testing.T, f event.Fact, except ...string) {
+	t.Helper()
+	v := reflect.ValueOf(f)
+	for i := range v.NumField() {
+		name := v.Type().Field(i).Name
+		if v.Field(i).IsZero() && !slices.Contains(except, name) {
+			t.Errorf("the sample of fact %s does not show %s", f.FactKind(), name)
+		}
+	}
+}

@@ -1,0 +1,197 @@
+package why
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"tidings/streams/event"
+)
+
+// fact returns the words for a fact of the current record.
+func (t *teller) fact(f event.Fact) (text string, details []string) {
+	switch f := f.(type) {
+	case event.Claimed:
+		return claimed(f)
+	case event.Crashed:
+		return crashed(f)
+	case event.Planned:
+		return t.planned(f)
+	case event.Tried:
+		return t.tried(f)
+	case event.Withheld:
+		return t.name(f.Message) + " suppressed at the moment of sending: " + or(f.Reason, "no reason is given"), nil
+	case event.GaveUp:
+		return t.name(f.Message) + ": no further try: " + words(gaveUpReasons(), f.Reason), nil
+	case event.Expired:
+		return fmt.Sprintf("%s old, and older than %s is stale: nothing is sent", ms(f.AgeMS), ms(f.WindowMS)), nil
+	case event.Waiting:
+		return t.waiting(f), nil
+	case event.Settled:
+		return "ended: " + string(t.current.Outcome), nil
+	case event.Dead:
+		return dead(f)
+	case event.Requeued:
+		return fmt.Sprintf("requeued by %s as generation %d: %s", or(f.Operator, "somebody"), f.Generation,
+			or(f.Reason, "no reason is given")), nil
+	}
+	return unknown(f)
+}
+
+func claimed(f event.Claimed) (string, []string) {
+	text := "taken in hand for " + round(f.Round)
+	if f.Generation > 0 {
+		text += fmt.Sprintf(" of generation %d", f.Generation)
+	}
+	return text, []string{
+		fmt.Sprintf("by %s, for at most %s and %s", owner(f.Owner), ms(f.LeaseMS), count(f.Limit, "message")),
+	}
+}
+
+func round(n int) string {
+	if n == 0 {
+		return "the first round"
+	}
+	return fmt.Sprintf("retry round %d", n)
+}
+
+func owner(o event.Owner) string { return fmt.Sprintf("instance %s (boot %s)", o.Instance, o.Boot) }
+
+func crashed(f event.Crashed) (string, []string) {
+	return "the claim ended without results: " + words(crashReasons(), f.Reason), []string{
+		"it was held by " + owner(f.Owner),
+		"what it may have been sending counts as uncertain",
+	}
+}
+
+func (t *teller) planned(f event.Planned) (string, []string) {
+	var details []string
+	for _, r := range f.Routes {
+		details = append(details, decision(r))
+	}
+	for _, m := range f.Messages {
+		t.messages[m.ID] = m
+		details = append(details, message(m))
+	}
+	text := "planned " + count(len(f.Messages), "message")
+	switch f.Nothing {
+	case event.NoTemplate:
+		text = "nothing to send: no route, or no template, for events of type " + t.row.Type
+	case event.NoRecipient:
+		text = "nothing to send: nobody to tell"
+	}
+	if len(f.Routes) == 0 && f.Nothing == event.NoTemplate {
+		details = append(details, "no route's event pattern matches this type: add a route for it")
+	}
+	if f.Config != "" {
+		details = append(details, "by configuration "+f.Config)
+	}
+	return text, details
+}
+
+func decision(r event.RouteDecision) string {
+	text := fmt.Sprintf("route %q: ", r.Route)
+	switch r.Verdict {
+	case "planned":
+		text += count(r.Count, "message")
+	case "condition_false":
+		text += "not used, its condition is not true"
+	case "no_recipient":
+		text += "nobody to tell"
+	case "no_template":
+		text += "no template"
+	default:
+		text += r.Verdict
+	}
+	if r.Detail != "" {
+		text += ": " + r.Detail
+	}
+	return text
+}
+
+func message(m event.PlannedMessage) string {
+	text := fmt.Sprintf("message %s: %s to %s by route %q", m.ID, m.Channel, m.Recipient.Mask, m.Route)
+	if m.Template != "" {
+		text += fmt.Sprintf(", template %q", m.Template)
+	}
+	if m.Locale != "" {
+		text += " in " + m.Locale
+	}
+	return text
+}
+
+// name returns what a message is called once its plan is told.
+func (t *teller) name(id string) string {
+	if m, ok := t.messages[id]; ok {
+		return m.Channel + " to " + m.Recipient.Mask
+	}
+	return "message " + id
+}
+
+func (t *teller) tried(f event.Tried) (string, []string) {
+	text := fmt.Sprintf("%s: %s", t.name(f.Message), results(f))
+	details := fmt.Sprintf("try %d of %s, started %s, took %s", f.Try, round(f.Round), clock(f.Started), span(f.Ended.Sub(f.Started)))
+	if f.Provider != "" {
+		details += ", by " + f.Provider
+	}
+	return text, []string{details}
+}
+
+func results(f event.Tried) string {
+	code := ""
+	if f.Code != "" {
+		code = " (" + f.Code + ")"
+	}
+	switch f.Result {
+	case event.TryDelivered:
+		return "delivered" + code
+	case event.TryPermanent:
+		return "refused for good" + code
+	case event.TryTransient:
+		return "not taken, and may be later" + code
+	case event.TryRateLimited:
+		text := "not taken, asked to come back"
+		if !f.RetryAfter.IsZero() {
+			text += " at " + clock(f.RetryAfter)
+		}
+		return text + code + "; this burns no try"
+	case event.TryUnknown:
+		return "uncertain" + code + ": it may have been taken, the answer is not known"
+	}
+	return string(f.Result) + code
+}
+
+func (t *teller) waiting(f event.Waiting) string {
+	why := words(waitReasons(), string(f.Reason))
+	wait := f.Due.Sub(t.at())
+	if wait <= 0 {
+		return fmt.Sprintf("goes on at once with %s: %s", round(f.Round), why)
+	}
+	return fmt.Sprintf("waits until %s (%s) for %s: %s", clock(f.Due), span(wait), round(f.Round), why)
+}
+
+func dead(f event.Dead) (string, []string) {
+	var details []string
+	if f.Detail != "" {
+		details = []string{f.Detail}
+	}
+	return fmt.Sprintf("ended as a dead letter (%s): %s", f.Cause, CauseInWords(f.Cause)), details
+}
+
+func unknown(f event.Fact) (string, []string) {
+	raw, err := json.Marshal(event.Facts{f})
+	if err != nil {
+		return "a fact that cannot be shown: " + err.Error(), nil
+	}
+	return "a fact that this version does not know", []string{strings.Trim(string(raw), "[]")}
+}
+
+func ms(n int64) string { return span(time.Duration(n) * time.Millisecond) }
+
+func or(text, instead string) string {
+	if text == "" {
+		return instead
+	}
+	return text
+}

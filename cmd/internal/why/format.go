@@ -1,0 +1,41 @@
+package why
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Format writes the story as text: a title, then a paragraph for each record,
+// its time once.
+func (s Story) Format(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n", s.Title)
+	fmt.Fprintf(&b, "key %s, %s, %s, %s\n", s.Event.Key, count(s.Event.Messages.Created, "message"),
+		tries(s.Event.Tries), count(s.Event.Duplicates, "duplicate"))
+	for i, l := range s.Lines {
+		if i == 0 || l.Sequence != s.Lines[i-1].Sequence {
+			fmt.Fprintf(&b, "\n%s%s\n", clock(l.At), record(l.Sequence))
+		}
+		fmt.Fprintf(&b, "  %-10s %s\n", l.What, l.Text)
+		for _, d := range l.Details {
+			fmt.Fprintf(&b, "  %-10s   %s\n", "", d)
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func tries(n int) string {
+	if n == 1 {
+		return "1 try"
+	}
+	return fmt.Sprintf("%d tries", n)
+}
+
+func record(sequence uint64) string {
+	if sequence == 0 {
+		return ""
+	}
+	return fmt.Sprintf("  record %d", sequence)
+}

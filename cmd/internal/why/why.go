@@ -1,0 +1,177 @@
+// Package why tells the history of one event in words: every record and every
+// duplicate in order, each fact with its reason.
+//
+// # What to believe
+//
+//   - [Tell] is pure. It leaves nothing out: what this version does not know is
+//     shown as it stands in the history.
+//   - The words hold what the history holds: no address, no payload, no words
+//     of a provider.
+package why
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"tidings/store"
+	"tidings/streams/event"
+)
+
+// Story is the history of one event in words. Its JSON is what the commands print.
+type Story struct {
+	Event store.Row `json:"event"`
+	Title string    `json:"title"`
+	Lines []Line    `json:"lines"`
+}
+
+// Line is one thing that happened. Lines with the same sequence were recorded
+// together.
+type Line struct {
+	Sequence uint64    `json:"sequence,omitempty"` // in OUTCOMES; 0 for the arrival
+	At       time.Time `json:"at"`
+	What     string    `json:"what"` // the kind of the fact, or received, duplicate, unknown
+	Text     string    `json:"text"`
+	Details  []string  `json:"details,omitempty"`
+}
+
+// Tell returns the story of the event in row. history holds all its entries, in order.
+func Tell(row store.Row, history []store.Entry) Story {
+	t := teller{row: row, messages: map[string]event.PlannedMessage{}}
+	t.received()
+	if len(history) > 0 && history[0].Revision > 1 {
+		t.line("forgotten", fmt.Sprintf("the first %d records are beyond the horizon", history[0].Revision-1))
+	}
+	for _, e := range history {
+		t.entry(e)
+	}
+	return Story{Event: row, Title: title(row), Lines: t.lines}
+}
+
+func title(row store.Row) string {
+	return fmt.Sprintf("%s %q of tenant %q%s: %s", row.Type, row.EventID, row.Tenant, from(row.Source), standing(row))
+}
+
+func from(source string) string {
+	if source == "" {
+		return ""
+	}
+	return fmt.Sprintf(" from %q", source)
+}
+
+// standing says where the event stands now.
+func standing(row store.Row) string {
+	switch row.Phase {
+	case event.PhaseWaiting:
+		return "waiting until " + clock(row.Due)
+	case event.PhaseDead:
+		return fmt.Sprintf("%s, a dead letter (%s)", row.Outcome, row.Cause)
+	case event.PhaseSettled:
+		return string(row.Outcome)
+	case event.PhaseClaimed:
+		return "being worked on"
+	case event.PhaseOpen:
+	}
+	return "to be claimed"
+}
+
+// teller collects the lines of one story.
+type teller struct {
+	row      store.Row
+	messages map[string]event.PlannedMessage
+	current  store.Entry
+	lines    []Line
+}
+
+func (t *teller) line(what, text string, details ...string) {
+	t.lines = append(t.lines, Line{
+		Sequence: t.current.Sequence, At: t.at(), What: what, Text: text, Details: details,
+	})
+}
+
+// at is when the current entry was written; the arrival has no entry.
+func (t *teller) at() time.Time {
+	switch {
+	case !t.current.At.IsZero():
+		return t.current.At
+	case !t.current.StoredAt.IsZero():
+		return t.current.StoredAt
+	}
+	return t.row.ReceivedAt
+}
+
+func (t *teller) received() {
+	details := []string{idInWords(t.row.IDSource)}
+	if t.row.OccurredAt.IsZero() {
+		details = append(details, "the producer did not say when it occurred, so its age counts from here")
+	} else {
+		details = append(details, "occurred at "+clock(t.row.OccurredAt)+", "+span(t.row.ReceivedAt.Sub(t.row.OccurredAt))+" before")
+	}
+	t.line("received", fmt.Sprintf("stored in EVENTS at %d", t.row.Sequence), details...)
+}
+
+func (t *teller) entry(e store.Entry) {
+	t.current = e
+	switch {
+	case e.Unknown != nil:
+		t.line("unknown", "an entry that this version does not understand: "+e.Unknown.Problem, "subject "+e.Unknown.Subject)
+	case e.Redelivery != nil:
+		t.duplicate(*e.Redelivery)
+	case e.Kind == event.KindLate && (e.Phase == event.PhaseSettled || e.Phase == event.PhaseDead):
+		t.facts("late, after the event had ended: ")
+	default:
+		t.facts("")
+	}
+}
+
+// facts tells the facts of the current record, each with the preface.
+func (t *teller) facts(preface string) {
+	for _, f := range t.current.Facts {
+		text, details := t.fact(f)
+		t.line(string(f.FactKind()), preface+text, details...)
+	}
+}
+
+func (t *teller) duplicate(r store.Redelivery) {
+	times := "again"
+	if r.Count > 1 {
+		times = fmt.Sprintf("again %d times", r.Count)
+	}
+	by := ""
+	if r.Delivery != "" {
+		by = " by " + r.Delivery
+	}
+	t.line("duplicate", fmt.Sprintf("came %s%s: known already, so nothing was done", times, by),
+		fmt.Sprintf("recognised by the %s, at %d in %s", r.Stage, r.Sequence, r.Stream))
+}
+
+// clock writes a time as people compare times: in UTC, to the millisecond.
+func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000Z") }
+
+// span writes a duration rounded to what matters at its size, without the
+// zeros behind.
+func span(d time.Duration) string {
+	switch {
+	case d >= time.Minute:
+		d = d.Round(time.Second)
+	case d >= time.Second:
+		d = d.Round(time.Millisecond)
+	default:
+		d = d.Round(time.Microsecond)
+	}
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+func count(n int, one string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %ss", n, one)
+}

@@ -1,0 +1,167 @@
+package store
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
+)
+
+// Schema is the version of what the file holds and how. A file of another
+// schema is not converted: it is deleted and built again.
+const Schema = 1
+
+// The buckets. Keys are binary; values are JSON unless said otherwise.
+var (
+	bucketMeta       = []byte("meta")        // "schema" -> Schema
+	bucketCheckpoint = []byte("checkpoints") // stream -> Checkpoint
+	bucketLedger     = []byte("ledger")      // event key -> Row
+	bucketMessages   = []byte("messages")    // event key -> []event.Message
+	bucketAudit      = []byte("audit")       // sequence -> Entry
+	bucketHistory    = []byte("history")     // event key, sequence -> nothing
+	bucketDuplicates = []byte("duplicates")  // event key, id of the duplicate -> seen
+	bucketLetters    = []byte("letters")     // event key -> Letter
+	bucketIndex      = []byte("index")       // see dimension
+	bucketCounts     = []byte("counts")      // name -> 8 bytes, big-endian
+)
+
+func buckets() [][]byte {
+	return [][]byte{
+		bucketMeta, bucketCheckpoint, bucketLedger, bucketMessages, bucketAudit,
+		bucketHistory, bucketDuplicates, bucketLetters, bucketIndex, bucketCounts,
+	}
+}
+
+// Options are how a store is opened. The zero value is right for the process
+// that owns the file.
+type Options struct {
+	// Timeout is how long to wait for a process that is about to let go of the
+	// file; 0 means one second.
+	Timeout time.Duration
+	// ReadOnly opens an existing file for queries alone, beside other readers
+	// but not beside its owner.
+	ReadOnly bool
+	// NoSync leaves writing to the disk to the operating system: for files that
+	// are thrown away if the machine stops.
+	NoSync bool
+}
+
+// Store is an open ledger file. Its methods may be called by many goroutines;
+// Update runs one transaction at a time.
+type Store struct {
+	db   *bbolt.DB
+	path string
+}
+
+// Open opens the ledger file at path, and makes it if there is none. It returns
+// [ErrLocked], [ErrSchema] or [ErrDamaged], each with what to do about it.
+func Open(path string, o Options) (*Store, error) {
+	if o.Timeout == 0 {
+		o.Timeout = time.Second
+	}
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{
+		Timeout: o.Timeout, ReadOnly: o.ReadOnly, NoSync: o.NoSync,
+		FreelistType: bbolt.FreelistMapType, NoStatistics: true,
+	})
+	if err != nil {
+		return nil, openError(path, err)
+	}
+	s := &Store{db: db, path: path}
+	if err := s.prepare(o.ReadOnly); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return s, nil
+}
+
+func openError(path string, err error) error {
+	const rebuild = "delete the file: it is built again from the streams"
+	switch {
+	case errors.Is(err, bolterrors.ErrTimeout):
+		return fmt.Errorf("open ledger %s: %w by another process: ask the running tidings over its HTTP API, or stop it first", path, ErrLocked)
+	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrChecksum), errors.Is(err, bolterrors.ErrVersionMismatch):
+		return fmt.Errorf("open ledger %s: %w (%w): %s", path, ErrDamaged, err, rebuild)
+	}
+	return fmt.Errorf("open ledger: %w", err)
+}
+
+// prepare makes the buckets of a new file, and refuses a file of another schema.
+func (s *Store) prepare(readOnly bool) error {
+	found, err := s.schema()
+	switch {
+	case err != nil:
+		return err
+	case found == Schema:
+		return nil
+	case found != 0:
+		return fmt.Errorf("open ledger %s: %w (%d, this version has %d): delete the file: it is built again from the streams",
+			s.path, ErrSchema, found, Schema)
+	case readOnly:
+		return fmt.Errorf("open ledger %s: %w: nothing was ever written to it", s.path, ErrSchema)
+	}
+	return s.db.Update(func(tx *bbolt.Tx) error {
+		for _, name := range buckets() {
+			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
+				return fmt.Errorf("create bucket %s: %w", name, err)
+			}
+		}
+		return putJSON(tx.Bucket(bucketMeta), []byte("schema"), Schema)
+	})
+}
+
+// schema returns the schema of the file, 0 if it is new.
+func (s *Store) schema() (int, error) {
+	version := 0
+	err := s.view(func(tx *bbolt.Tx) error {
+		meta := tx.Bucket(bucketMeta)
+		if meta == nil {
+			return nil
+		}
+		_, err := getJSON(meta, []byte("schema"), &version)
+		return err
+	})
+	return version, err
+}
+
+// Close waits for transactions to end and closes the file.
+func (s *Store) Close() error {
+	if err := s.db.Close(); err != nil {
+		return fmt.Errorf("close ledger: %w", err)
+	}
+	return nil
+}
+
+// Path returns the path of the file.
+func (s *Store) Path() string { return s.path }
+
+func (s *Store) view(fn func(*bbolt.Tx) error) error {
+	if err := s.db.View(fn); err != nil {
+		return fmt.Errorf("read ledger: %w", err)
+	}
+	return nil
+}
+
+// getJSON decodes the value of key into v, and reports whether there is one.
+func getJSON(b *bbolt.Bucket, key []byte, v any) (bool, error) {
+	data := b.Get(key)
+	if data == nil {
+		return false, nil
+	}
+	if err := json.Unmarshal(data, v); err != nil {
+		return true, fmt.Errorf("decode %x: %w", key, err)
+	}
+	return true, nil
+}
+
+func putJSON(b *bbolt.Bucket, key []byte, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encode %x: %w", key, err)
+	}
+	if err := b.Put(key, data); err != nil {
+		return fmt.Errorf("put %x: %w", key, err)
+	}
+	return nil
+}

@@ -1,0 +1,332 @@
+package store
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"go.etcd.io/bbolt"
+
+	"tidings/streams/event"
+)
+
+// Tx is a transaction that folds entries into the ledger. It belongs to the
+// function that [Store.Update] calls, and to its goroutine.
+type Tx struct {
+	tx     *bbolt.Tx
+	rows   map[event.Key]*change
+	counts map[string]int
+}
+
+// change is what a transaction does to one event. Rows are written once per
+// transaction, however many records of the event it holds.
+type change struct {
+	before, after *Row
+	// messages are those after the last record; read only if recorded.
+	messages []event.Message
+	recorded bool
+}
+
+// Update runs fn in one transaction: everything it applies is written together
+// or, if fn or the disk returns an error, not at all.
+func (s *Store) Update(fn func(*Tx) error) error {
+	err := s.db.Update(func(btx *bbolt.Tx) error {
+		tx := &Tx{tx: btx, rows: map[event.Key]*change{}, counts: map[string]int{}}
+		if err := fn(tx); err != nil {
+			return err
+		}
+		return tx.flush()
+	})
+	if err != nil {
+		return fmt.Errorf("write ledger: %w", err)
+	}
+	return nil
+}
+
+// Record applies a record of OUTCOMES: an entry of the audit, and the event's
+// row and messages unless they are of a later record.
+func (t *Tx) Record(p Place, r event.Record) error {
+	if !r.Event.Key.Valid() {
+		return fmt.Errorf("record %s at %d: %q is not an event key", r.ID, p.Sequence, r.Event.Key)
+	}
+	fresh, err := t.audit(recordEntry(p, r))
+	if err != nil || !fresh {
+		return err
+	}
+	c, err := t.change(r.Event.Key)
+	if err != nil {
+		return err
+	}
+	duplicates := 0
+	switch {
+	case c.after == nil:
+		if duplicates, err = t.duplicatesOf(r.Event.Key); err != nil {
+			return err
+		}
+	case c.after.RecordSequence > p.Sequence:
+		return nil
+	default:
+		duplicates = c.after.Duplicates
+	}
+	row := newRow(p.Sequence, r, duplicates)
+	c.after, c.messages, c.recorded = &row, r.State.Messages, true
+	return nil
+}
+
+// Duplicate applies a duplicate of OUTCOMES: an entry of the audit, and one
+// more in the event's row, if there is one. The same duplicate appended twice
+// counts once, in the place of the later entry.
+func (t *Tx) Duplicate(p Place, d event.Duplicate) error {
+	key := d.Event.Key
+	if !key.Valid() || d.ID == "" {
+		return fmt.Errorf("duplicate %q at %d: %q is not an event key, or it has no id", d.ID, p.Sequence, key)
+	}
+	count, newer, err := t.seen(p, d)
+	if err != nil || !newer {
+		return err
+	}
+	if _, err := t.audit(duplicateEntry(p, d)); err != nil {
+		return err
+	}
+	return t.countDuplicates(key, count)
+}
+
+// seenAt is the value of bucketDuplicates.
+type seenAt struct {
+	Sequence uint64 `json:"sequence"`
+	Count    int    `json:"count"`
+}
+
+// seen notes the place of a duplicate, and takes the entry that it repeats out
+// of the audit. It returns by how much the event's duplicates grow, and whether
+// the entry is new.
+func (t *Tx) seen(p Place, d event.Duplicate) (grow int, newer bool, err error) {
+	b, k := t.tx.Bucket(bucketDuplicates), duplicateKey(d.Event.Key, d.ID)
+	var before seenAt
+	found, err := getJSON(b, k, &before)
+	if err != nil || found && before.Sequence >= p.Sequence {
+		return 0, false, err
+	}
+	if found {
+		if err := t.forget(d.Event.Key, before.Sequence); err != nil {
+			return 0, false, err
+		}
+	}
+	now := seenAt{Sequence: p.Sequence, Count: max(1, d.Count)}
+	return now.Count - before.Count, true, putJSON(b, k, now)
+}
+
+// Unknown keeps an entry of OUTCOMES that this version does not understand, to
+// be shown. key is the event that it belongs to, or empty.
+func (t *Tx) Unknown(p Place, key event.Key, kind event.Kind, u Unknown) error {
+	if !key.Valid() {
+		key = ""
+	}
+	_, err := t.audit(Entry{Sequence: p.Sequence, StoredAt: p.Time.UTC(), Key: key, Kind: kind, Unknown: &u})
+	return err
+}
+
+// Row returns the row of an event as it stands in this transaction, nil if
+// there is none.
+func (t *Tx) Row(key event.Key) (*Row, error) {
+	c, err := t.change(key)
+	if err != nil {
+		return nil, err
+	}
+	return c.after, nil
+}
+
+// audit writes an entry, and reports whether it was not there before.
+func (t *Tx) audit(e Entry) (fresh bool, err error) {
+	b, k := t.tx.Bucket(bucketAudit), sequenceKey(e.Sequence)
+	if b.Get(k) != nil {
+		return false, nil
+	}
+	if err := putJSON(b, k, e); err != nil {
+		return false, err
+	}
+	if e.Key == "" {
+		return true, nil
+	}
+	return true, t.tx.Bucket(bucketHistory).Put(historyKey(e.Key, e.Sequence), nil)
+}
+
+// forget takes an entry out of the audit.
+func (t *Tx) forget(key event.Key, sequence uint64) error {
+	if err := t.tx.Bucket(bucketAudit).Delete(sequenceKey(sequence)); err != nil {
+		return err
+	}
+	if key == "" {
+		return nil
+	}
+	return t.tx.Bucket(bucketHistory).Delete(historyKey(key, sequence))
+}
+
+// duplicatesOf counts the duplicates of an event that came before its row.
+func (t *Tx) duplicatesOf(key event.Key) (int, error) {
+	n := 0
+	prefix := []byte(key)
+	err := scan(t.tx.Bucket(bucketDuplicates).Cursor(), prefix, prefix, func(_, v []byte) (bool, error) {
+		var at seenAt
+		if err := json.Unmarshal(v, &at); err != nil {
+			return false, fmt.Errorf("decode duplicate of %s: %w", key, err)
+		}
+		n += at.Count
+		return true, nil
+	})
+	return n, err
+}
+
+func (t *Tx) countDuplicates(key event.Key, by int) error {
+	t.counts[countDuplicates] += by
+	c, err := t.change(key)
+	if err != nil || c.after == nil || by == 0 {
+		return err
+	}
+	row := *c.after
+	row.Duplicates += by
+	c.after = &row
+	return nil
+}
+
+// change returns what this transaction does to an event; at first nothing.
+func (t *Tx) change(key event.Key) (*change, error) {
+	if c, ok := t.rows[key]; ok {
+		return c, nil
+	}
+	c := &change{}
+	row := Row{}
+	found, err := getJSON(t.tx.Bucket(bucketLedger), []byte(key), &row)
+	if err != nil {
+		return nil, err
+	}
+	if found {
+		c.before, c.after = &row, &row
+	}
+	t.rows[key] = c
+	return c, nil
+}
+
+// flush writes the changed rows, in the order of their keys, and the counts.
+func (t *Tx) flush() error {
+	var moves []indexMove
+	for _, key := range slices.Sorted(maps.Keys(t.rows)) {
+		c := t.rows[key]
+		if c.before == c.after {
+			continue
+		}
+		if err := t.write(key, c); err != nil {
+			return err
+		}
+		moves = append(moves, movesOf(indexKeys(c.before), indexKeys(c.after))...)
+		t.count(c.before, -1)
+		t.count(c.after, +1)
+	}
+	if err := t.move(moves); err != nil {
+		return err
+	}
+	return t.flushCounts()
+}
+
+func (t *Tx) write(key event.Key, c *change) error {
+	ledger, messages := t.tx.Bucket(bucketLedger), t.tx.Bucket(bucketMessages)
+	switch {
+	case c.after == nil:
+		if err := ledger.Delete([]byte(key)); err != nil {
+			return err
+		}
+		return messages.Delete([]byte(key))
+	case !c.recorded:
+	case len(c.messages) > 0:
+		if err := putJSON(messages, []byte(key), c.messages); err != nil {
+			return err
+		}
+	case c.before != nil && c.before.Messages.Created > 0:
+		if err := messages.Delete([]byte(key)); err != nil {
+			return err
+		}
+	}
+	return putJSON(ledger, []byte(key), c.after)
+}
+
+// indexMove is one key that enters or leaves the index.
+type indexMove struct {
+	key   string
+	enter bool
+}
+
+func movesOf(before, after []string) []indexMove {
+	var moves []indexMove
+	for _, k := range before {
+		if !slices.Contains(after, k) {
+			moves = append(moves, indexMove{key: k})
+		}
+	}
+	for _, k := range after {
+		if !slices.Contains(before, k) {
+			moves = append(moves, indexMove{key: k, enter: true})
+		}
+	}
+	return moves
+}
+
+// move changes the index, in the order of the keys: neighbours share pages.
+func (t *Tx) move(moves []indexMove) error {
+	slices.SortFunc(moves, func(a, b indexMove) int { return strings.Compare(a.key, b.key) })
+	index := t.tx.Bucket(bucketIndex)
+	for _, m := range moves {
+		var err error
+		if m.enter {
+			err = index.Put([]byte(m.key), nil)
+		} else {
+			err = index.Delete([]byte(m.key))
+		}
+		if err != nil {
+			return fmt.Errorf("change index: %w", err)
+		}
+	}
+	return nil
+}
+
+// Names in bucketCounts, beside outcomes and phases.
+const (
+	countDuplicates = "duplicates"
+	countLetters    = "letters"
+	countOutcome    = "outcome:"
+	countPhase      = "phase:"
+)
+
+// count adds by to the counters of a row: its outcome, or its phase while it is open.
+func (t *Tx) count(r *Row, by int) {
+	switch {
+	case r == nil:
+	case r.Ended():
+		t.counts[countOutcome+string(r.Outcome)] += by
+	default:
+		t.counts[countPhase+string(r.Phase)] += by
+	}
+}
+
+func (t *Tx) flushCounts() error {
+	b := t.tx.Bucket(bucketCounts)
+	for name, by := range t.counts {
+		if by == 0 {
+			continue
+		}
+		n := countIn(b.Get([]byte(name))) + by
+		if err := b.Put([]byte(name), binary.BigEndian.AppendUint64(nil, uint64(n))); err != nil {
+			return fmt.Errorf("count %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func countIn(value []byte) int {
+	if len(value) != 8 {
+		return 0
+	}
+	return int(binary.BigEndian.Uint64(value))
+}

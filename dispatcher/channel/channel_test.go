@@ -29,12 +29,12 @@ func TestClassify(t *testing.T) {
 		code   string
 		after  time.Duration
 	}{
-		"no error is delivered":                       {nil, event.TryDelivered, "", 0},
-		"permanent":                                   {channel.Permanent("a", cause), event.TryPermanent, "a", 0},
-		"transient":                                   {channel.Transient("b", cause), event.TryTransient, "b", 0},
-		"transient may name a time":                   {after(channel.Transient("b", cause), time.Minute), event.TryTransient, "b", time.Minute},
-		"unknown":                                     {channel.Unknown("c", cause), event.TryUnknown, "c", 0},
-		"rate limited":                                {channel.RateLimited("d", time.Second, cause), event.TryRateLimited, "d", time.Second},
+		"no error is delivered":     {nil, event.TryDelivered, "", 0},
+		"permanent":                 {channel.Permanent("a", cause), event.TryPermanent, "a", 0},
+		"transient":                 {channel.Transient("b", cause), event.TryTransient, "b", 0},
+		"transient may name a time": {after(channel.Transient("b", cause), time.Minute), event.TryTransient, "b", time.Minute},
+		"unknown":                   {channel.Unknown("c", cause), event.TryUnknown, "c", 0},
+		"rate limited":              {channel.RateLimited("d", time.Second, cause), event.TryRateLimited, "d", time.Second},
 		"a rate limit without a time is transient":    {channel.RateLimited("d", 0, cause), event.TryTransient, "d", 0},
 		"a rate limit in the past is transient":       {channel.RateLimited("d", -time.Second, cause), event.TryTransient, "d", 0},
 		"a time is capped":                            {channel.RateLimited("d", 48*time.Hour, cause), event.TryRateLimited, "d", channel.MaxAfter},

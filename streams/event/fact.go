@@ -32,6 +32,10 @@ type Claimed struct {
 	LeaseMS    int64  `json:"lease_ms"`         // from the record's time in the stream
 	Limit      int    `json:"limit"`            // it tries at most this many messages; 0: no bound
 	Config     string `json:"config,omitempty"` // revision of the configuration in force
+	// Messages are the ids of what it may try, where the plan is frozen: none of
+	// the others is touched under this claim. Without a frozen plan they are not
+	// known yet, and Limit bounds them.
+	Messages []string `json:"messages,omitempty"`
 }
 
 // Crashed says that a claim ended without results: its process died, or was

@@ -77,7 +77,7 @@ func (s *State) phase(p Phase) {
 
 func (s *State) claimed(id string, f Claimed) {
 	s.phase(PhaseClaimed)
-	s.Claim = &Claim{ID: id, Owner: f.Owner, LeaseMS: f.LeaseMS, Limit: f.Limit, Config: f.Config}
+	s.Claim = &Claim{ID: id, Owner: f.Owner, LeaseMS: f.LeaseMS, Limit: f.Limit, Config: f.Config, Messages: f.Messages}
 	if f.Round != s.Round {
 		s.startRound(f.Round)
 	}
@@ -91,28 +91,27 @@ func (s *State) startRound(round int) {
 }
 
 // crashed counts the crash and makes uncertain what the lost claim may have
-// been sending: the first open messages up to its limit. Without a frozen plan
-// that is not known yet, so it is noted for the plan.
+// been sending: the messages that it named and that are still open. A claim made
+// before the plan was frozen names none, so it is noted for the plan.
 func (s *State) crashed(at time.Time, f Crashed) {
 	if s.Claim == nil || s.Claim.ID != f.Claim {
 		return
 	}
 	s.Crashes++
 	if s.Planned {
-		s.doubt(s.Claim.Limit, at)
+		s.doubt(s.Claim.Messages, at)
 	} else {
 		s.lose(*s.Claim)
 	}
 	s.phase(PhaseOpen)
 }
 
-// doubt makes the first open messages uncertain, as many as limit, all if zero.
-func (s *State) doubt(limit int, at time.Time) {
-	for n, i := range s.Open() {
-		if limit > 0 && n == limit {
-			return
+// doubt makes the given messages uncertain where they are still open.
+func (s *State) doubt(ids []string, at time.Time) {
+	for _, id := range ids {
+		if m := s.Message(id); m != nil && m.Open() {
+			m.State, m.ChangedAt = MessageUncertain, at
 		}
-		s.Messages[i].State, s.Messages[i].ChangedAt = MessageUncertain, at
 	}
 }
 
@@ -155,10 +154,26 @@ func (s *State) plan(at time.Time, f Planned) {
 			State: MessagePending, ChangedAt: at,
 		})
 	}
+	s.nameInClaim()
 	if s.Lost != nil && (s.Lost.covers(len(s.Messages)) || s.Lost.Config != f.Config) {
-		s.doubt(0, at)
+		for i := range s.Messages {
+			s.Messages[i].State = MessageUncertain
+		}
 	}
 	s.Lost = nil
+}
+
+// nameInClaim makes a claim that was made before the plan answer for all of it.
+func (s *State) nameInClaim() {
+	if s.Claim == nil {
+		return
+	}
+	c := *s.Claim // the state before shares the claim
+	c.Messages = nil
+	for _, m := range s.Messages {
+		c.Messages = append(c.Messages, m.ID)
+	}
+	s.Claim = &c
 }
 
 func (s *State) tried(f Tried) {

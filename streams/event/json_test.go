@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// fataler is what *testing.T, *testing.F and *rapid.T have in common.
 type fataler interface {
 	require.TestingT
 	Helper()

@@ -21,6 +21,8 @@ type Claim struct {
 	LeaseMS int64  `json:"lease_ms"` // from its record's time in the stream
 	Limit   int    `json:"limit"`    // it tries at most this many messages; 0: no bound
 	Config  string `json:"config,omitempty"`
+	// Messages are the ids of what it may try, where the plan was frozen before.
+	Messages []string `json:"messages,omitempty"`
 }
 
 // Lease returns how long the claim holds from its record's time in the stream.

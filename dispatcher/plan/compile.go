@@ -1,0 +1,190 @@
+package plan
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/expr-lang/expr/types"
+	"golang.org/x/text/language"
+
+	"tidings/streams/event"
+)
+
+// Planner makes plans by compiled rules.
+type Planner struct {
+	o        Options
+	vars     map[string]string
+	routes   []route
+	warnings []string
+	revision string
+}
+
+// route is a compiled Route.
+type route struct {
+	Route
+	pattern                  pattern
+	when, locale, recipients *expression
+	channel                  Channel
+	template                 *template // nil: there is none
+}
+
+// Revision returns the fingerprint of everything a plan depends on beside the
+// event and the secret: the same revision makes the same plans.
+func (p *Planner) Revision() string { return p.revision }
+
+// Warnings returns what is allowed but hardly meant: routes whose template does
+// not exist, so that their events end with no_template.
+func (p *Planner) Warnings() []string { return slices.Clone(p.warnings) }
+
+// Compile checks rules and templates and returns what plans by them. The
+// templates' folders are at the root of templates, which may be nil. The error
+// is [Problems]: everything that is wrong.
+func Compile(rules Rules, templates fs.FS, o Options) (*Planner, error) {
+	c := compiler{rules: rules, o: o.withDefaults()}
+	if c.rules.DefaultLocale == "" {
+		c.rules.DefaultLocale = "en"
+	}
+	if len(o.Secret) == 0 {
+		c.add(Problem{Key: "secret", Text: "is empty: the hashes of recipients need a key"})
+	}
+	if _, err := language.Parse(c.rules.DefaultLocale); err != nil {
+		c.add(Problem{Key: "default_locale", Text: "is not a language tag such as en or pt-BR"})
+	}
+	c.templates = c.loadTemplates(templates)
+	p := &Planner{o: c.o, vars: maps.Clone(rules.Vars)}
+	for i := range rules.Routes {
+		p.routes = append(p.routes, c.route(i))
+	}
+	if err := c.problems.err(); err != nil {
+		return nil, err
+	}
+	p.warnings, p.revision = c.warnings, c.revision()
+	return p, nil
+}
+
+// compiler collects what is wrong on the way.
+type compiler struct {
+	rules     Rules
+	o         Options
+	templates map[string]*template
+	problems  Problems
+	warnings  []string
+}
+
+func (c *compiler) add(p Problem) { c.problems = append(c.problems, p) }
+
+// folder returns the name by which messages call a template's file or folder.
+func (o Options) folder(name ...string) string {
+	return path.Join(append([]string{o.Folder}, name...)...)
+}
+
+func (p *Planner) folder(name string) string { return p.o.folder(name) }
+
+func (c *compiler) route(i int) route {
+	source := c.rules.Routes[i]
+	r := route{Route: source}
+	at := func(key, format string, args ...any) {
+		c.add(Problem{Key: fmt.Sprintf("routes[%d].%s", i, key), Route: source.Name, Text: fmt.Sprintf(format, args...)})
+	}
+	c.name(i, at)
+	var err error
+	if r.pattern, err = parsePattern(source.Event); err != nil {
+		at("event", "%v", err)
+	}
+	c.expressions(i, &r)
+	if source.Recipients == "" {
+		at("recipients", "is empty: give an expression such as data.customer.email")
+	}
+	switch source.OnUnknown {
+	case "", event.Resend, event.Hold:
+	default:
+		at("on_unknown", "%q is neither resend nor hold", source.OnUnknown)
+	}
+	known := false
+	if r.channel, known = c.o.Channels[source.Channel]; !known {
+		at("channel", "there is no channel %q: %s", source.Channel, listed("channels", maps.Keys(c.o.Channels)))
+		return r
+	}
+	c.words(&r, at)
+	return r
+}
+
+func (c *compiler) name(i int, at func(string, string, ...any)) {
+	name := c.rules.Routes[i].Name
+	if !routeName.MatchString(name) {
+		at("name", "must have 1 to 64 letters, digits, dots, dashes and underscores, and begin with a letter or digit")
+		return
+	}
+	for j, other := range c.rules.Routes[:i] {
+		if other.Name == name {
+			at("name", "routes[%d] has this name already: ids of messages need it to be unique", j)
+			return
+		}
+	}
+}
+
+func (c *compiler) expressions(i int, r *route) {
+	env := environmentTypes(c.rules.Vars)
+	r.when = c.expression(i, "when", r.When, env, reflect.Bool)
+	r.locale = c.expression(i, "locale", r.Locale, env, reflect.String)
+	r.recipients = c.expression(i, "recipients", r.Recipients, env, reflect.String, reflect.Slice, reflect.Map)
+}
+
+func (c *compiler) expression(i int, key, source string, env types.Map, results ...reflect.Kind) *expression {
+	x, problem := compileExpression(key, source, env, results...)
+	if problem != nil {
+		problem.Key, problem.Route = fmt.Sprintf("routes[%d].%s", i, key), c.rules.Routes[i].Name
+		c.add(*problem)
+	}
+	return x
+}
+
+// words finds the route's template and checks that it suits the channel.
+func (c *compiler) words(r *route, at func(string, string, ...any)) {
+	if r.Template == "" {
+		if r.channel.Kind != Webhook {
+			at("template", "is empty: only a webhook can do without")
+		}
+		return
+	}
+	t, ok := c.templates[r.Template]
+	if !ok {
+		c.warnings = append(c.warnings, fmt.Sprintf("route %q: %s has no template, so nothing is sent", r.Name, c.o.folder(r.Template)))
+		return
+	}
+	if lack := r.channel.Kind.lacks(t); lack != "" {
+		at("template", "%s has no %s, which channel %q needs", c.o.folder(r.Template), lack, r.Channel)
+	}
+	r.template = t
+}
+
+func listed(what string, names func(func(string) bool)) string {
+	sorted := slices.Sorted(names)
+	if len(sorted) == 0 {
+		return "there are no " + what
+	}
+	return "the " + what + " are " + strings.Join(sorted, ", ")
+}
+
+// revision is a hash over the rules, the templates and the options, without the
+// secret.
+func (c *compiler) revision() string {
+	versions := map[string]string{}
+	for name, t := range c.templates {
+		versions[name] = t.version
+	}
+	content, err := json.Marshal([]any{c.rules, versions, c.o.Channels, c.o.MaxMessages, c.o.MaxOutput})
+	if err != nil {
+		panic(err) // plain data
+	}
+	sum := sha256.Sum256(content)
+	return hex.EncodeToString(sum[:8])
+}

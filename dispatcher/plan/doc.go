@@ -1,0 +1,47 @@
+// Package plan decides which messages an event becomes: envelope, routes and
+// templates in, rendered and addressed messages out, or why there are none.
+//
+// # What to believe
+//
+//   - [Compile] does everything that can fail about the configuration and reports
+//     every problem at once. After it nothing is read, no clock is asked, and
+//     nothing outside the arguments matters: the same event gives the same plan,
+//     on every machine, as long as [Planner.Revision] is the same.
+//   - A message's id depends on the event, the route, the channel and the
+//     normalised address alone, so that templates and expressions can change
+//     while an event waits for its next round.
+//   - What the producer left out is nobody to tell: a member that is absent or null
+//     yields nothing, however deep the path that names it, and a route whose
+//     recipients are nothing tells nobody. A value of the wrong type is another
+//     matter: it is an [Error], so that an operator sees it.
+//   - Evaluation is bounded: expressions by the elements they walk over, templates
+//     by their output and their steps, a plan by its messages.
+//   - Neither a decision's detail nor an error's holds an address or a value of the
+//     payload. They name the route, the key and the place in it.
+//
+// # Expressions
+//
+// when, recipients and locale of a route are expressions of expr-lang over
+//
+//	id, source, type, tenant, subject, correlation_id  texts, empty where not given
+//	occurred_at                                        a time, zero where not given
+//	data                                               the payload, see below
+//	extensions                                         texts by CloudEvents extension
+//	vars                                               texts from the configuration
+//
+// data is the decoded payload where that is JSON, and its text otherwise. JSON
+// that is not declared as such counts if it is an object or a list. Data that is
+// not UTF-8 is nil. Whole numbers are ints as far as they fit, others floats.
+// Functions that ask a clock, read files or grow without measure (now, date,
+// timezone, repeat, uniq) are left out.
+//
+// # Templates
+//
+// A template is a folder: subject.txt, text.txt and html.html for e-mail, one
+// file body.json (or .txt, .xml, .html) for what takes a single body. A name
+// with a locale, such as subject.de.txt, is used for recipients who want that
+// language; every locale has all the files. Templates see what expressions see,
+// and besides .locale and .recipient, the address and whatever else the
+// recipient's object has. A member that is absent is an error, unless asked for
+// with get.
+package plan

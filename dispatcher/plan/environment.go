@@ -1,0 +1,163 @@
+package plan
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"maps"
+	"mime"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/expr-lang/expr/types"
+
+	"tidings/streams/event"
+)
+
+// environmentTypes is what expressions are checked against.
+func environmentTypes(vars map[string]string) types.Map {
+	known := types.Map{}
+	for name := range vars {
+		known[name] = types.String
+	}
+	return types.Map{
+		"id": types.String, "source": types.String, "type": types.String, "tenant": types.String,
+		"subject": types.String, "correlation_id": types.String,
+		"occurred_at": types.TypeOf(event.Envelope{}.OccurredAt),
+		"data":        types.Any,
+		"extensions":  types.TypeOf(map[string]string{}),
+		"vars":        known,
+		meterName:     types.TypeOf(&meter{}),
+	}
+}
+
+// environment is one event as expressions and templates see it.
+type environment struct {
+	values map[string]any // for expressions
+	meter  meter
+}
+
+func newEnvironment(e event.Envelope, vars map[string]string) *environment {
+	env := &environment{}
+	extensions := e.Extensions
+	if extensions == nil {
+		extensions = map[string]string{}
+	}
+	env.values = map[string]any{
+		"id": e.ID, "source": e.Source, "type": e.Type, "tenant": e.Tenant,
+		"subject": e.Subject, "correlation_id": e.CorrelationID, "occurred_at": e.OccurredAt,
+		"data": forExpressions(decodeData(e)), "extensions": extensions, "vars": vars,
+		meterName: &env.meter,
+	}
+	return env
+}
+
+// forTemplates returns what templates see, in a new map.
+func (env *environment) forTemplates() map[string]any {
+	out := maps.Clone(env.values)
+	delete(out, meterName)
+	out["data"] = forTemplates(out["data"])
+	return out
+}
+
+// decodeData returns the payload as a JSON tree whose numbers are json.Number,
+// as text, or nil if it is empty or neither.
+func decodeData(e event.Envelope) any {
+	if value, ok := decodeJSON(e.Data); ok {
+		_, object := value.(map[string]any)
+		_, list := value.([]any)
+		if object || list || declaresJSON(e.ContentType) {
+			return value
+		}
+	}
+	if len(e.Data) > 0 && utf8.Valid(e.Data) {
+		return string(e.Data)
+	}
+	return nil
+}
+
+func decodeJSON(data []byte) (any, bool) {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	var value any
+	if d.Decode(&value) != nil {
+		return nil, false
+	}
+	_, err := d.Token()
+	return value, err == io.EOF
+}
+
+func declaresJSON(contentType string) bool {
+	media, _, _ := mime.ParseMediaType(contentType)
+	return media == "application/json" || media == "text/json" || strings.HasSuffix(media, "+json")
+}
+
+// forExpressions returns a JSON tree with numbers that can be computed with. A
+// number that neither an int nor a float64 holds stays text.
+func forExpressions(value any) any {
+	switch value := value.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(value))
+		for name, member := range value {
+			out[name] = forExpressions(member)
+		}
+		return out
+	case []any:
+		out := make([]any, len(value))
+		for i, element := range value {
+			out[i] = forExpressions(element)
+		}
+		return out
+	case json.Number:
+		if whole, err := strconv.Atoi(string(value)); err == nil {
+			return whole
+		}
+		if float, err := value.Float64(); err == nil {
+			return float
+		}
+		return string(value)
+	}
+	return value
+}
+
+// forTemplates returns a tree in which what is null is absent, so that it is an
+// error where it is needed and not the text "<no value>", and numbers print as
+// a person writes them.
+func forTemplates(value any) any {
+	switch value := value.(type) {
+	case nil:
+		return ""
+	case map[string]any:
+		out := make(map[string]any, len(value))
+		for name, member := range value {
+			if member != nil {
+				out[name] = forTemplates(member)
+			}
+		}
+		return out
+	case []any:
+		out := make([]any, len(value))
+		for i, element := range value {
+			out[i] = forTemplates(element)
+		}
+		return out
+	case float64:
+		return decimal(value)
+	}
+	return value
+}
+
+// decimal is a number that prints without an exponent as long as that is legible.
+type decimal float64
+
+func (d decimal) String() string {
+	if d > -1e21 && d < 1e21 {
+		return strconv.FormatFloat(float64(d), 'f', -1, 64)
+	}
+	return strconv.FormatFloat(float64(d), 'g', -1, 64)
+}
+
+// MarshalJSON implements json.Marshaler: the number, also where a template
+// prints it into a script.
+func (d decimal) MarshalJSON() ([]byte, error) { return json.Marshal(float64(d)) }

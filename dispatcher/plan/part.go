@@ -1,0 +1,177 @@
+package plan
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	htmltemplate "html/template"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+	texttemplate "text/template"
+	"text/template/parse"
+
+	"golang.org/x/text/language"
+)
+
+// part is one compiled file of a template.
+type part struct {
+	file      string // with the folder, as errors name it
+	source    string
+	mediaType string
+	program   interface {
+		Execute(to io.Writer, data any) error
+	}
+}
+
+// compilePart compiles a file. HTML is escaped by its context, anything else is
+// not: a JSON body uses the function json.
+func compilePart(file, source, ending, locale string) (*part, Problems) {
+	p := &part{file: file, source: source, mediaType: mediaTypes[ending]}
+	if strings.TrimSpace(source) == "" {
+		return p, Problems{{File: file, Text: "is empty"}}
+	}
+	known := functions(language.Make(locale))
+	var trees map[string]*parse.Tree
+	var err error
+	if ending == "html" {
+		trees, err = p.compileHTML(known)
+	} else {
+		trees, err = p.compileText(known)
+	}
+	if err != nil {
+		return p, Problems{parseProblem(file, err)}
+	}
+	if problems := prepare(file, trees); len(problems) > 0 {
+		return p, problems
+	}
+	return p, p.escape()
+}
+
+func (p *part) compileText(known texttemplate.FuncMap) (map[string]*parse.Tree, error) {
+	t, err := texttemplate.New(p.file).Option("missingkey=error").Funcs(known).Parse(p.source)
+	if err != nil {
+		return nil, err
+	}
+	p.program = t
+	trees := map[string]*parse.Tree{}
+	for _, one := range t.Templates() {
+		trees[one.Name()] = one.Tree
+	}
+	return trees, nil
+}
+
+func (p *part) compileHTML(known htmltemplate.FuncMap) (map[string]*parse.Tree, error) {
+	t, err := htmltemplate.New(p.file).Option("missingkey=error").Funcs(known).Parse(p.source)
+	if err != nil {
+		return nil, err
+	}
+	p.program = t
+	trees := map[string]*parse.Tree{}
+	for _, one := range t.Templates() {
+		trees[one.Name()] = one.Tree
+	}
+	return trees, nil
+}
+
+// escape makes html/template find its contexts now and not at the first event.
+func (p *part) escape() Problems {
+	err := p.program.Execute(newOutput(maxFile), map[string]any{})
+	if bad, ok := errors.AsType[*htmltemplate.Error](err); ok {
+		return Problems{{File: p.file, Line: bad.Line, Text: bad.Description}}
+	}
+	return nil
+}
+
+// templateError is how the template packages begin their errors.
+var templateError = regexp.MustCompile(`(?s)^(?:html/)?template: ?(.*?):(\d+)(?::(\d+))?: (.*)$`)
+
+func parseProblem(file string, err error) Problem {
+	m := templateError.FindStringSubmatch(err.Error())
+	if m == nil {
+		return Problem{File: file, Text: err.Error()}
+	}
+	line, _ := strconv.Atoi(m[2])
+	column, _ := strconv.Atoi(m[3])
+	return Problem{File: file, Line: line, Column: column, Text: m[4]}
+}
+
+// run executes the part. Its error names file and line, and no value.
+func (p *part) run(data map[string]any, limit int) (string, error) {
+	out := newOutput(limit)
+	if err := p.program.Execute(out, data); err != nil {
+		return "", p.fault(err)
+	}
+	if p.mediaType == mediaTypes["json"] && !json.Valid(out.text.Bytes()) {
+		return "", fmt.Errorf("%s: what it wrote is not JSON: print values with the function json", p.file)
+	}
+	return out.text.String(), nil
+}
+
+var (
+	executing = regexp.MustCompile(`(?s)^executing ".*?" at <(.*?)>: (.*)$`)
+	// harmless are the messages of text/template that hold names, types and
+	// numbers from the template only.
+	harmless = regexp.MustCompile(`^(map has no entry for key "\w+"|nil data; no entry for key "\w+"|` +
+		`can't evaluate field \w+ in type \S+|nil pointer evaluating \S+|range can't iterate over type \S+|wrong number of args for \w+: want .*)$`)
+)
+
+func (p *part) fault(err error) error {
+	if errors.Is(err, errOutput) || errors.Is(err, errSteps) {
+		return fmt.Errorf("%s: %w", p.file, err)
+	}
+	m := templateError.FindStringSubmatch(err.Error())
+	if m == nil {
+		return fmt.Errorf("%s: could not be executed", p.file)
+	}
+	place := p.file + ":" + m[2]
+	if m[3] != "" {
+		place += ":" + m[3]
+	}
+	x := executing.FindStringSubmatch(m[4])
+	if x == nil {
+		return fmt.Errorf("%s: could not be executed", place)
+	}
+	return fmt.Errorf("%s: at <%s>: %s", place, x[1], faultInWords(err, x[2]))
+}
+
+func faultInWords(err error, message string) string {
+	if own, ok := errors.AsType[*functionError](err); ok {
+		return own.Error()
+	}
+	if harmless.MatchString(message) {
+		return message
+	}
+	return "a value there is not what is needed"
+}
+
+// output takes what a template writes, up to a limit of bytes and of steps.
+type output struct {
+	text  bytes.Buffer
+	bytes int // that may still be written
+	steps int
+}
+
+// maxSteps bounds how often a template writes. Every turn of a loop and every
+// call of another template writes at least nothing, see prepare.
+const maxSteps = 1_000_000
+
+var (
+	errOutput = errors.New("writes more than a message may have")
+	errSteps  = errors.New("takes too many steps: does it loop?")
+)
+
+func newOutput(limit int) *output { return &output{bytes: limit, steps: maxSteps} }
+
+// Write implements io.Writer.
+func (o *output) Write(p []byte) (int, error) {
+	if o.steps--; o.steps < 0 {
+		return 0, errSteps
+	}
+	if o.bytes -= len(p); o.bytes < 0 {
+		return 0, errOutput
+	}
+	return o.text.Write(p)
+}

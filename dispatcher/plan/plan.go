@@ -1,0 +1,242 @@
+package plan
+
+import (
+	"fmt"
+
+	"tidings/streams/event"
+)
+
+// Plan is what an event becomes.
+type Plan struct {
+	Fact     event.Planned
+	Messages []Message // in the order of Fact.Messages
+}
+
+// Message is one message with what the history must not hold: where it goes
+// and what it says.
+type Message struct {
+	event.PlannedMessage
+	Address string
+	Content Content
+}
+
+// Content is what a message says. E-mail has Subject and Text or HTML or both,
+// everything else has Body and its ContentType.
+type Content struct {
+	Subject, Text, HTML string
+	Body                []byte
+	ContentType         string
+}
+
+func (c Content) size() int { return len(c.Subject) + len(c.Text) + len(c.HTML) + len(c.Body) }
+
+// Error says that an event cannot be planned and never will be by the same
+// rules: it is a dead letter.
+type Error struct {
+	Cause  event.Cause // template_error or too_many_recipients
+	Detail string      // what and where; never an address or a value of the payload
+}
+
+// Error implements error.
+func (e *Error) Error() string { return string(e.Cause) + ": " + e.Detail }
+
+// The verdicts about a route.
+const (
+	planned        = "planned"
+	conditionFalse = "condition_false"
+	noRecipient    = "no_recipient"
+	noTemplate     = "no_template"
+)
+
+// draft is a plan in the making.
+type draft struct {
+	*Planner
+	key      event.Key
+	envelope event.Envelope
+	env      *environment
+	taken    map[claim]string // the route that tells it, by what it tells
+	chosen   []choice
+}
+
+// claim is what only one route may tell: the same words on the same channel to
+// the same address.
+type claim struct{ channel, template, address string }
+
+// choice is a message before it has contents.
+type choice struct {
+	route  *route
+	target target
+	locale string // wanted by the route
+}
+
+// Plan returns the messages of the event e with the key key, or why there are
+// none. The error is an [*Error]. It may be called by several goroutines at once.
+func (p *Planner) Plan(key event.Key, e event.Envelope) (Plan, error) {
+	d := draft{Planner: p, key: key, envelope: e, taken: map[claim]string{}}
+	out := Plan{Fact: event.Planned{Config: p.revision}}
+	for i := range p.routes {
+		r := &p.routes[i]
+		if !r.pattern.matches(e.Type) {
+			continue
+		}
+		decision, err := d.consider(r)
+		if err != nil {
+			return Plan{}, err
+		}
+		out.Fact.Routes = append(out.Fact.Routes, decision)
+	}
+	if len(d.chosen) == 0 {
+		out.Fact.Routes, out.Fact.Nothing = nothing(e.Type, out.Fact.Routes)
+		return out, nil
+	}
+	var err error
+	out.Messages, err = d.write()
+	if err != nil {
+		return Plan{}, err
+	}
+	for _, m := range out.Messages {
+		out.Fact.Messages = append(out.Fact.Messages, m.PlannedMessage)
+	}
+	return out, nil
+}
+
+// nothing says why there are no messages: nobody to tell if any route got as
+// far as that, else no words.
+func nothing(typ string, decisions []event.RouteDecision) ([]event.RouteDecision, event.Outcome) {
+	for _, d := range decisions {
+		if d.Verdict != noTemplate {
+			return decisions, event.NoRecipient
+		}
+	}
+	if len(decisions) == 0 {
+		decisions = []event.RouteDecision{{Verdict: noTemplate, Detail: fmt.Sprintf("no route for events of type %.255q", typ)}}
+	}
+	return decisions, event.NoTemplate
+}
+
+// consider decides about one route and adds its messages to the draft.
+func (d *draft) consider(r *route) (event.RouteDecision, error) {
+	if d.env == nil {
+		d.env = newEnvironment(d.envelope, d.vars)
+	}
+	decision := event.RouteDecision{Route: r.Name}
+	if r.template == nil && r.Template != "" {
+		decision.Verdict, decision.Detail = noTemplate, d.folder(r.Template)+" has no template"
+		return decision, nil
+	}
+	use, err := r.condition(d.env)
+	if err != nil {
+		return decision, r.fault(err)
+	}
+	if !use {
+		decision.Verdict, decision.Detail = conditionFalse, r.when.quoted()+" is not true"
+		return decision, nil
+	}
+	return d.recipients(r, decision)
+}
+
+func (d *draft) recipients(r *route, decision event.RouteDecision) (event.RouteDecision, error) {
+	value, err := r.recipients.run(d.env)
+	if err != nil {
+		return decision, r.fault(err)
+	}
+	targets, invalid, err := r.channel.Kind.targets(value, d.o.MaxMessages)
+	if err != nil {
+		return decision, r.fault(fmt.Errorf("recipients: %w, want %s", err, wanted["recipients"]))
+	}
+	locale, err := r.wantedLocale(d.env)
+	if err != nil {
+		return decision, r.fault(err)
+	}
+	others := d.choose(r, targets, locale)
+	if len(d.chosen) > d.o.MaxMessages {
+		return decision, &Error{event.CauseTooManyRecipients, fmt.Sprintf("route %q: more than %d messages for one event", r.Name, d.o.MaxMessages)}
+	}
+	return r.verdict(decision, len(targets), others, invalid), nil
+}
+
+// choose adds the targets that no other route tells the same. It returns the
+// numbers of the others, by the route that tells them.
+func (d *draft) choose(r *route, targets []target, locale string) (others told) {
+	for _, t := range targets {
+		c := claim{r.Channel, r.Template, event.NormalizeAddress(t.address)}
+		if first, ok := d.taken[c]; ok {
+			others = others.by(first)
+			continue
+		}
+		d.taken[c] = r.Name
+		d.chosen = append(d.chosen, choice{r, t, locale})
+	}
+	return others
+}
+
+// condition evaluates when. Nothing is false.
+func (r *route) condition(env *environment) (bool, error) {
+	if r.when == nil {
+		return true, nil
+	}
+	switch value, err := r.when.run(env); value := value.(type) {
+	case nil:
+		return false, err
+	case bool:
+		return value, err
+	default:
+		return false, r.when.mismatch(value)
+	}
+}
+
+func (r *route) wantedLocale(env *environment) (string, error) {
+	if r.locale == nil {
+		return "", nil
+	}
+	switch value, err := r.locale.run(env); value := value.(type) {
+	case nil:
+		return "", err
+	case string:
+		return value, err
+	default:
+		return "", r.locale.mismatch(value)
+	}
+}
+
+func (r *route) fault(err error) error {
+	return &Error{event.CauseTemplateError, fmt.Sprintf("route %q: %v", r.Name, err)}
+}
+
+// told counts recipients who are told the same by another route, the first one.
+type told struct {
+	count int
+	route string
+}
+
+func (t told) by(route string) told {
+	if t.count == 0 {
+		t.route = route
+	}
+	t.count++
+	return t
+}
+
+// verdict completes the decision about a route that was used.
+func (r *route) verdict(d event.RouteDecision, targets int, others told, invalid int) event.RouteDecision {
+	d.Verdict, d.Count = planned, targets-others.count
+	if d.Count == 0 {
+		d.Verdict = noRecipient
+	}
+	switch {
+	case invalid > 0:
+		d.Detail = fmt.Sprintf("%s: %d of its values %s not %s", r.recipients.quoted(), invalid, isAre(invalid), r.channel.Kind.inWords())
+	case others.count > 0:
+		d.Detail = fmt.Sprintf("%d recipients get the same from route %q", others.count, others.route)
+	case targets == 0:
+		d.Detail = r.recipients.quoted() + " gave nothing"
+	}
+	return d
+}
+
+func isAre(n int) string {
+	if n == 1 {
+		return "is"
+	}
+	return "are"
+}

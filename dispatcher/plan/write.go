@@ -1,0 +1,172 @@
+package plan
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"tidings/streams/event"
+)
+
+// write gives every chosen message its contents.
+func (d *draft) write() ([]Message, error) {
+	w := writer{draft: d, left: outputs * d.o.MaxOutput}
+	messages := make([]Message, len(d.chosen))
+	for i, c := range d.chosen {
+		m, err := w.message(c)
+		if err != nil {
+			return nil, c.route.fault(err)
+		}
+		messages[i] = m
+	}
+	return messages, nil
+}
+
+// writer remembers what the messages of one event have in common.
+type writer struct {
+	*draft
+	values map[string]any // what templates see, without what is the recipient's
+	event  []byte         // the body of webhooks without a template
+	left   int            // bytes that the other messages may have
+}
+
+func (w *writer) message(c choice) (Message, error) {
+	r := c.route
+	m := Message{Address: c.target.address, PlannedMessage: event.PlannedMessage{
+		ID:    event.NewMessageID(w.key, r.Name, r.Channel, event.NormalizeAddress(c.target.address)),
+		Route: r.Name, Channel: r.Channel, Template: r.Template,
+		Recipient: event.NewRecipient(w.o.Secret, c.target.address),
+		OnUnknown: r.channel.onUnknown(r.OnUnknown),
+	}}
+	if r.template == nil {
+		m.Content = w.cloudEvent()
+		return m, nil
+	}
+	v := r.template.variants[r.template.locales.choose(c.target.locale, c.locale)]
+	m.Locale, m.Version = v.locale, v.version
+	var err error
+	m.Content, err = v.write(w.see(v.locale, c.target), w.o.MaxOutput)
+	if w.left -= m.Content.size(); err == nil && w.left < 0 {
+		err = fmt.Errorf("the messages of one event have more than %d bytes", outputs*w.o.MaxOutput)
+	}
+	return m, err
+}
+
+// see returns what a template sees of the event and one recipient.
+func (w *writer) see(locale string, t target) map[string]any {
+	if w.values == nil {
+		w.values = w.env.forTemplates()
+	}
+	out := maps.Clone(w.values)
+	out["locale"], out["recipient"] = locale, t.object
+	return out
+}
+
+// write executes the parts, which together may have limit bytes.
+func (v *variant) write(data map[string]any, limit int) (Content, error) {
+	written := map[string]string{}
+	for _, name := range []string{subject, text, html, body} {
+		p := v.parts[name]
+		if p == nil {
+			continue
+		}
+		out, err := p.run(data, limit)
+		if err != nil {
+			return Content{}, err
+		}
+		limit -= len(out)
+		written[name] = out
+	}
+	return v.content(written)
+}
+
+func (v *variant) content(written map[string]string) (Content, error) {
+	c := Content{Subject: strings.TrimSpace(written[subject]), Text: written[text], HTML: written[html]}
+	if p := v.parts[subject]; p != nil {
+		switch {
+		case c.Subject == "":
+			return Content{}, fmt.Errorf("%s: the subject is empty", p.file)
+		case strings.ContainsFunc(c.Subject, unicode.IsControl):
+			return Content{}, fmt.Errorf("%s: the subject holds a line break or another control character", p.file)
+		}
+	}
+	if p := v.parts[body]; p != nil {
+		c.Body, c.ContentType = []byte(written[body]), p.mediaType
+	}
+	return c, nil
+}
+
+// CloudEventType is the content type of a webhook without a template.
+const CloudEventType = "application/cloudevents+json"
+
+// cloudEvent returns the event in the JSON format of CloudEvents 1.0. All
+// messages share it.
+func (w *writer) cloudEvent() Content {
+	if w.event == nil {
+		w.event = cloudEvent(w.envelope)
+	}
+	return Content{Body: w.event, ContentType: CloudEventType}
+}
+
+func cloudEvent(e event.Envelope) []byte {
+	members := map[string]any{}
+	for name, value := range e.Extensions {
+		members[name] = value
+	}
+	set := func(name, value string) {
+		if value != "" {
+			members[name] = value
+		}
+	}
+	set("subject", e.Subject)
+	set("datacontenttype", e.ContentType)
+	set("dataschema", e.DataSchema)
+	set("tenant", e.Tenant)
+	set("correlationid", e.CorrelationID)
+	set("traceparent", e.Traceparent)
+	set("tracestate", e.Tracestate)
+	members["specversion"], members["id"], members["type"] = "1.0", e.ID, e.Type
+	members["source"] = e.Source
+	if e.Source == "" {
+		members["source"] = "/" // CloudEvents wants one
+	}
+	if !e.OccurredAt.IsZero() {
+		members["time"] = e.OccurredAt.Format(time.RFC3339Nano)
+	}
+	setData(members, e)
+	return encode(members)
+}
+
+// setData puts JSON in as it is, text as text, and anything else as base64.
+func setData(members map[string]any, e event.Envelope) {
+	delete(members, "data")
+	delete(members, "data_base64")
+	_, isText := decodeData(e).(string)
+	switch {
+	case len(e.Data) == 0:
+	case !utf8.Valid(e.Data):
+		members["data_base64"] = e.Data
+	case isText && !declaresJSON(e.ContentType):
+		members["data"] = string(e.Data)
+	case json.Valid(e.Data):
+		members["data"] = json.RawMessage(slices.Clone(e.Data))
+	default:
+		members["data"] = string(e.Data)
+	}
+}
+
+func encode(members map[string]any) []byte {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(members); err != nil {
+		panic(err) // texts, and JSON that was checked
+	}
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
+}

@@ -59,8 +59,8 @@ func triedInRound(round int, message string, result event.TryResult) event.Tried
 	return f
 }
 
-func claimed(o event.Owner) event.Claimed {
-	return event.Claimed{Owner: o, LeaseMS: 60_000, Limit: 64, Config: "c1"}
+func claimed(o event.Owner, messages ...string) event.Claimed {
+	return event.Claimed{Owner: o, LeaseMS: 60_000, Limit: 64, Config: "c1", Messages: messages}
 }
 
 func gaveUp(message, reason string) event.GaveUp {

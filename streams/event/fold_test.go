@@ -205,17 +205,26 @@ func TestHistoryLeadsToState(t *testing.T) {
 			[]change{claimA, {crashed("r1"), claimed(ownerB)}},
 			want{phase: event.PhaseClaimed, crashes: 1},
 		},
-		"a crash with a frozen plan makes only the first open messages up to the limit uncertain": {
+		"a crash makes uncertain what the claim named, as far as it is still open": {
 			[]change{
-				{event.Claimed{Owner: ownerA, Limit: 2, Config: "c1"}},
-				{plan(hold, hold, hold, hold), tried("m1", event.TryDelivered)},
-				{crashed("r1")},
+				claimA,
+				{plan(hold, hold, hold, hold, hold), claimed(ownerA, "m2", "m4", "m5")},
+				{tried("m4", event.TryDelivered), gaveUp("m5", "permanent")},
+				{crashed("r2")},
 			},
-			want{phase: event.PhaseOpen, messages: []string{"m1 delivered", "m2 uncertain", "m3 uncertain", "m4 pending"}, open: 1, crashes: 1},
+			want{phase: event.PhaseOpen, messages: []string{"m1 pending", "m2 uncertain", "m3 pending", "m4 delivered", "m5 failed"}, open: 2, crashes: 1},
 		},
-		"a crash of a claim without a bound makes all open messages uncertain": {
-			[]change{{event.Claimed{Owner: ownerA}}, {plan(hold, hold)}, {crashed("r1")}},
+		"a claim that was made before the plan answers for all of it": {
+			[]change{{event.Claimed{Owner: ownerA, Limit: 1, Config: "c1"}}, {plan(hold, hold)}, {crashed("r1")}},
 			want{phase: event.PhaseOpen, messages: []string{"m1 uncertain", "m2 uncertain"}, crashes: 1},
+		},
+		"a claim of a frozen plan that names nothing leaves nothing in doubt": {
+			[]change{claimA, {plan(hold), claimed(ownerA)}, {crashed("r2")}},
+			want{phase: event.PhaseOpen, messages: []string{"m1 pending"}, open: 1, crashes: 1},
+		},
+		"a claim that names what is not in the plan changes nothing": {
+			[]change{claimA, {plan(hold), claimed(ownerA, "x")}, {crashed("r2")}},
+			want{phase: event.PhaseOpen, messages: []string{"m1 pending"}, open: 1, crashes: 1},
 		},
 		"a crash does not touch what had its end": {
 			[]change{claimA, {plan(hold, hold), gaveUp("m1", "permanent"), event.Withheld{Message: "m2"}}, {crashed("r1")}},
@@ -367,7 +376,7 @@ func TestClaimIsInForceUntilThePhaseEnds(t *testing.T) {
 		"results keep it":                 {plan(hold), tried("m1", event.TryDelivered)},
 		"a crash of another one keeps it": {crashed("r7")},
 	} {
-		t.Run(name, func(t *testing.T) { require.Equal(t, s.Claim, continued(s, facts).Claim) })
+		t.Run(name, func(t *testing.T) { require.Equal(t, s.Claim.ID, continued(s, facts).Claim.ID) })
 	}
 	for name, facts := range map[string]change{
 		"a crash ends it":    {crashed("r1")},
@@ -377,6 +386,12 @@ func TestClaimIsInForceUntilThePhaseEnds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { require.Nil(t, continued(s, facts).Claim) })
 	}
+	t.Run("it names what it may try, once there is a plan", func(t *testing.T) {
+		require.Empty(t, s.Claim.Messages)
+		s := continued(s, change{plan(hold, hold)})
+		require.Equal(t, []string{"m1", "m2"}, s.Claim.Messages)
+		require.Equal(t, []string{"m2"}, continued(s, change{claimed(ownerA, "m2")}).Claim.Messages)
+	})
 	t.Run("a takeover replaces it", func(t *testing.T) {
 		require.Equal(t, "r2", continued(s, change{crashed("r1"), claimed(ownerB)}).Claim.ID)
 		require.Equal(t, ownerB, continued(s, change{crashed("r1"), claimed(ownerB)}).Claim.Owner)
@@ -491,6 +506,10 @@ func TestStaleEventIsForgottenToBeStaleByARequeue(t *testing.T) {
 
 func TestApplyLeavesItsReceiverAlone(t *testing.T) {
 	before := history(claimA, change{plan(hold, resend, hold), tried("m1", event.TryTransient)})
+	bare := history(claimA)
+	snapshotBare := encode(t, bare)
+	bare.Apply("r2", at(120), plan(hold, hold), tried("m1", event.TryDelivered))
+	require.Equal(t, snapshotBare, encode(t, bare), "the plan changed the claim of the state before it")
 	snapshot := encode(t, before)
 	for name, facts := range map[string]change{
 		"results":                 {tried("m1", event.TryDelivered), gaveUp("m2", "permanent"), event.Withheld{Message: "m3"}},

@@ -49,7 +49,7 @@ func sampleFacts() event.Facts {
 		Code: "smtp_451_4.7.1", Provider: "smtp.example.org:587", RetryAfter: at(332),
 	}
 	return event.Facts{
-		event.Claimed{Owner: ownerA, Generation: 1, Round: 1, LeaseMS: 60_000, Limit: 64, Config: "3f9c1b7e"},
+		event.Claimed{Owner: ownerA, Generation: 1, Round: 1, LeaseMS: 60_000, Limit: 64, Config: "3f9c1b7e", Messages: []string{mailID, hookID}},
 		event.Crashed{Claim: "Qm9yZWQgb2YgcmVhZGluZw", Owner: ownerB, Reason: "owner_gone"},
 		samplePlan(),
 		limited,
@@ -94,8 +94,10 @@ func sampleRecords() []event.Record {
 	try := func(id string, round, try, sec int, result event.TryResult, code string) event.Tried {
 		return event.Tried{Message: id, Round: round, Try: try, Started: at(sec), Ended: at(sec + 1), Result: result, Code: code}
 	}
-	claim := func(o event.Owner, generation, round int) event.Claimed {
-		return event.Claimed{Owner: o, Generation: generation, Round: round, LeaseMS: 60_000, Limit: 64, Config: "3f9c1b7e"}
+	claim := func(o event.Owner, generation, round int, messages ...string) event.Claimed {
+		return event.Claimed{
+			Owner: o, Generation: generation, Round: round, LeaseMS: 60_000, Limit: 64, Config: "3f9c1b7e", Messages: messages,
+		}
 	}
 	var s event.State
 	var out []event.Record
@@ -110,13 +112,13 @@ func sampleRecords() []event.Record {
 	add(3, samplePlan(),
 		try(mailID, 0, 1, 1, event.TryTransient, "smtp_451_4.3.0"), try(hookID, 0, 1, 1, event.TryUnknown, "timeout"),
 		event.Waiting{Round: 1, Due: at(33), Reason: event.WaitRetry})
-	lost := add(33, claim(ownerA, 0, 1))
-	add(95, event.Crashed{Claim: lost, Owner: ownerA, Reason: "lease_expired"}, claim(ownerB, 0, 1))
+	lost := add(33, claim(ownerA, 0, 1, mailID, hookID))
+	add(95, event.Crashed{Claim: lost, Owner: ownerA, Reason: "lease_expired"}, claim(ownerB, 0, 1, hookID))
 	add(96, try(hookID, 1, 1, 95, event.TryPermanent, "http_410"),
 		event.GaveUp{Message: hookID, Reason: "permanent"}, event.GaveUp{Message: mailID, Reason: "held"},
 		event.Dead{Cause: event.CauseUncertain})
 	add(1000, event.Requeued{Generation: 1, Operator: "ann", Reason: "the mail did not arrive"})
-	add(1001, claim(ownerB, 1, 0))
+	add(1001, claim(ownerB, 1, 0, mailID, hookID))
 	add(1003, try(mailID, 0, 1, 1001, event.TryDelivered, "smtp_250"),
 		event.Withheld{Message: hookID, Reason: "unsubscribed"}, event.Settled{})
 	add(1004, try(hookID, 1, 1, 34, event.TryDelivered, "http_200"))

@@ -1,0 +1,140 @@
+package streams
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// appender stores entries in one stream. There are two: [committer] groups
+// them and [pipeline] does not.
+type appender interface {
+	// append returns once e is stored or certainly refused, or when ctx is
+	// done, in which case its fate may be unknown. Errors are those of
+	// publishError, and ErrClosed.
+	append(ctx context.Context, e *entry) error
+	run(ctx context.Context) error
+}
+
+// entry is one message on its way into a stream. It is used for one append;
+// its message may be used again for the next, once append has returned
+// without ctx being done.
+type entry struct {
+	msg *nats.Msg
+	// key is what a batch may hold only once: the subject where the append is
+	// conditional, else an id.
+	key string
+	// after is the expected last sequence of the subject, if conditional.
+	after       uint64
+	conditional bool
+	single      bool // never in a batch
+
+	// Written by whoever commits the entry, before done is closed.
+	sequence  uint64
+	duplicate bool
+	err       error
+	done      chan struct{}
+
+	claimed atomic.Bool // by the committer, or by a caller that gives up
+}
+
+func newEntry(msg *nats.Msg, key string) *entry {
+	return &entry{msg: msg, key: key, done: make(chan struct{})}
+}
+
+func (e *entry) size() int { return len(e.msg.Data) + headerSize(e.msg.Header) + len(e.msg.Subject) }
+
+func (e *entry) finish(sequence uint64, duplicate bool, err error) {
+	e.sequence, e.duplicate, e.err = sequence, duplicate, err
+	close(e.done)
+}
+
+// publishAll sends entries without waiting for answers in between, and returns
+// what to wait for. Entries that could not be sent are finished.
+func publishAll(js jetstream.JetStream, entries []*entry) []*pending {
+	sent := make([]*pending, 0, len(entries))
+	for _, e := range entries {
+		future, err := js.PublishMsgAsync(e.msg)
+		if err != nil {
+			e.finish(0, false, publishError(err))
+			continue
+		}
+		sent = append(sent, &pending{entry: e, future: future})
+	}
+	return sent
+}
+
+// pending is an entry whose answer is outstanding.
+type pending struct {
+	entry  *entry
+	future jetstream.PubAckFuture
+}
+
+// wait finishes the entry. The answer, or its absence, comes within ackWait.
+func (p *pending) wait() {
+	select {
+	case ack := <-p.future.Ok():
+		p.entry.finish(ack.Sequence, ack.Duplicate, nil)
+	case err := <-p.future.Err():
+		p.entry.finish(0, false, publishError(err))
+	}
+}
+
+// pipeline publishes every entry at once, from its caller's goroutine. Many
+// callers share one connection, so one write carries many entries.
+type pipeline struct {
+	js      jetstream.JetStream
+	started chan struct{} // closed by run
+	mu      sync.RWMutex  // held for reading while an append is under way
+	closed  bool          // guarded by mu
+}
+
+func newPipeline(js jetstream.JetStream) *pipeline {
+	return &pipeline{js: js, started: make(chan struct{})}
+}
+
+func (p *pipeline) append(ctx context.Context, e *entry) error {
+	select {
+	case <-p.started:
+	case <-ctx.Done():
+		return notStarted(ctx)
+	}
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	if p.closed {
+		return ErrClosed
+	}
+	for _, sent := range publishAll(p.js, []*entry{e}) {
+		select {
+		case ack := <-sent.future.Ok():
+			e.finish(ack.Sequence, ack.Duplicate, nil)
+		case err := <-sent.future.Err():
+			e.finish(0, false, publishError(err))
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", ErrUnknown, context.Cause(ctx))
+		}
+	}
+	return e.err
+}
+
+// run opens the pipeline until ctx is done, and waits for the appends under way.
+func (p *pipeline) run(ctx context.Context) error {
+	close(p.started)
+	<-ctx.Done()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	return nil
+}
+
+func notStarted(ctx context.Context) error {
+	return fmt.Errorf("%w: nothing was sent: %w", ErrUnavailable, context.Cause(ctx))
+}
+
+// mayBeStored reports whether err leaves open that the entry is stored.
+func mayBeStored(err error) bool { return errors.Is(err, ErrUnknown) }

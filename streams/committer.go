@@ -1,0 +1,263 @@
+package streams
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/synadia-io/orbit.go/jetstreamext"
+)
+
+// Sizes of a batch. Setting one up costs the server about as much as syncing
+// sixteen entries one by one.
+const (
+	minBatch      = 16
+	maxBatch      = 256
+	maxBatchBytes = 1 << 20
+	maxSifts      = 3
+)
+
+// committer stores the entries of one stream in groups. Where the server syncs
+// each append to disk, a batch shares one sync.
+//
+// One commit is in flight at a time and there is no timer: what arrives while
+// a commit is under way is the next one, so an idle committer sends at once
+// and a busy one fills its batches. One in flight also keeps the order.
+//
+// A batch holds at most one entry per key. The server checks expectations
+// against the stream before the batch, so of two claims in one batch both
+// could win. For the same reason expectations are about the literal subject of
+// the entry, never about a wildcard.
+type committer struct {
+	js jetstream.JetStream
+	policy
+	wake chan struct{} // holds one token while there may be work
+
+	mu     sync.Mutex
+	queue  []*entry
+	closed bool
+}
+
+// policy is in what the streams differ.
+type policy struct {
+	// alone reports whether an entry must stay out of batches.
+	alone func(*entry) bool
+	// sift tells, after a refused batch, whose expectation is not met. The
+	// server says only that somebody's is not.
+	sift func(ctx context.Context, batch []*entry) (rest, lost []*entry)
+}
+
+func newCommitter(js jetstream.JetStream, p policy) *committer {
+	return &committer{js: js, policy: p, wake: make(chan struct{}, 1)}
+}
+
+func (c *committer) append(ctx context.Context, e *entry) error {
+	if !c.enqueue(e) {
+		return ErrClosed
+	}
+	select {
+	case <-e.done:
+		return e.err
+	case <-ctx.Done():
+	}
+	if e.claimed.CompareAndSwap(false, true) {
+		return notStarted(ctx) // still in the queue: the committer will pass over it
+	}
+	select {
+	case <-e.done:
+		return e.err
+	default:
+		return fmt.Errorf("%w: %w", ErrUnknown, context.Cause(ctx))
+	}
+}
+
+func (c *committer) enqueue(e *entry) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return false
+	}
+	c.queue = append(c.queue, e)
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+	return true
+}
+
+// run commits until ctx is done, then what is queued, and nothing after that.
+func (c *committer) run(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			c.close()
+			c.commitQueued()
+			return nil
+		case <-c.wake:
+			c.commitQueued()
+		}
+	}
+}
+
+func (c *committer) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+}
+
+func (c *committer) commitQueued() {
+	for batch := c.take(); len(batch) > 0; batch = c.take() {
+		c.commit(batch)
+	}
+}
+
+// take removes from the queue what goes into the next commit, in order. What
+// does not fit, or has a key that is already in it, stays for the one after.
+func (c *committer) take() []*entry {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var batch, rest []*entry
+	keys, bytes := make(map[string]bool, min(len(c.queue), maxBatch)), 0
+	for _, e := range c.queue {
+		full := len(batch) == maxBatch || len(batch) > 0 && bytes+e.size() > maxBatchBytes
+		if full || keys[e.key] {
+			keys[e.key] = true // the ones behind it must not overtake it
+			rest = append(rest, e)
+			continue
+		}
+		if !e.claimed.CompareAndSwap(false, true) {
+			continue // its caller gave up
+		}
+		keys[e.key] = true
+		batch, bytes = append(batch, e), bytes+e.size()
+	}
+	c.queue = rest
+	return batch
+}
+
+// commit stores entries and finishes them.
+func (c *committer) commit(entries []*entry) {
+	var batch, singles []*entry
+	for _, e := range entries {
+		if e.single || c.alone != nil && c.alone(e) {
+			singles = append(singles, e)
+		} else {
+			batch = append(batch, e)
+		}
+	}
+	if len(batch) < minBatch {
+		singles, batch = entries, nil
+	}
+	sent := publishAll(c.js, singles)
+	c.commitBatch(batch, 0)
+	waitAll(sent)
+}
+
+func waitAll(sent []*pending) {
+	for _, p := range sent {
+		p.wait()
+	}
+}
+
+func (c *committer) commitBatch(batch []*entry, sifts int) {
+	if len(batch) < minBatch || sifts > maxSifts {
+		waitAll(publishAll(c.js, batch))
+		return
+	}
+	last, err := c.publishBatch(batch)
+	switch {
+	case err == nil:
+		for i, e := range batch {
+			e.finish(last-uint64(len(batch)-1-i), false, nil)
+		}
+	case mayBeStored(err):
+		for _, e := range batch {
+			e.finish(0, false, err)
+		}
+	case errors.Is(err, errConflict) && c.sift != nil:
+		c.siftAndCommit(batch, sifts, err)
+	default:
+		waitAll(publishAll(c.js, batch)) // each gets a verdict of its own
+	}
+}
+
+func (c *committer) siftAndCommit(batch []*entry, sifts int, refusal error) {
+	ctx, cancel := context.WithTimeout(context.Background(), ackWait)
+	defer cancel()
+	rest, lost := c.sift(ctx, batch)
+	for _, e := range lost {
+		e.finish(0, false, refusal)
+	}
+	if len(lost) == 0 {
+		sifts = maxSifts // it is not about what can be read: let the server tell one by one
+	}
+	c.commitBatch(rest, sifts+1)
+}
+
+// publishBatch stores the entries as one batch, all or none, and returns the
+// sequence of the last.
+func (c *committer) publishBatch(batch []*entry) (uint64, error) {
+	msgs := make([]*nats.Msg, len(batch))
+	for i, e := range batch {
+		msgs[i] = e.msg
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), ackWait)
+	defer cancel()
+	ack, err := jetstreamext.PublishMsgBatch(ctx, c.js, msgs, jetstreamext.BatchFlowControl{AckFirst: false})
+	stripBatch(msgs)
+	if err != nil {
+		return 0, publishError(err)
+	}
+	return ack.Sequence, nil
+}
+
+// stripBatch makes messages fit to be published again: with a batch header
+// left over, the server would wait for the rest of a batch that never comes.
+func stripBatch(msgs []*nats.Msg) {
+	for _, m := range msgs {
+		m.Reply = ""
+		m.Header.Del(jetstreamext.BatchIDHeader)
+		m.Header.Del(jetstreamext.BatchSeqHeader)
+		m.Header.Del(jetstreamext.BatchCommitHeader)
+	}
+}
+
+// siftConflicts finds the entries whose subject has moved on, with one request
+// for all of them. A stale or partial answer convicts nobody wrongly.
+func siftConflicts(js jetstream.JetStream) func(context.Context, []*entry) (rest, lost []*entry) {
+	return func(ctx context.Context, batch []*entry) (rest, lost []*entry) {
+		last := lastSequences(ctx, js, batch)
+		for _, e := range batch {
+			if e.conditional && last[e.msg.Subject] > e.after {
+				lost = append(lost, e)
+			} else {
+				rest = append(rest, e)
+			}
+		}
+		return rest, lost
+	}
+}
+
+func lastSequences(ctx context.Context, js jetstream.JetStream, batch []*entry) map[string]uint64 {
+	var subjects []string
+	for _, e := range batch {
+		if e.conditional {
+			subjects = append(subjects, e.msg.Subject)
+		}
+	}
+	last := make(map[string]uint64, len(subjects))
+	found, err := jetstreamext.GetLastMsgsFor(ctx, js, OutcomesStream, subjects)
+	if err != nil {
+		return last
+	}
+	for m, err := range found {
+		if err != nil {
+			break
+		}
+		last[m.Subject] = m.Sequence
+	}
+	return last
+}

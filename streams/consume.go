@@ -1,0 +1,336 @@
+package streams
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// The durable consumers. Their names are part of the stored layout.
+const (
+	dispatcherConsumer = "dispatcher"
+	retriesConsumer    = "dispatcher-retries"
+)
+
+// ConsumeOptions says how deliveries are handled. The zero value works.
+type ConsumeOptions struct {
+	Workers    int           // handlers at a time; zero: 256
+	AckWait    time.Duration // when a message that nobody holds comes again; zero: 30 s
+	MaxDeliver int           // how often at most, as far as the server counts; zero: 12
+	Heartbeat  time.Duration // how often the server is told what is held; zero: 10 s
+	Drain      time.Duration // how long handlers may go on after the stop; zero: 25 s
+}
+
+func (o ConsumeOptions) withDefaults() ConsumeOptions {
+	o.Workers = cmp.Or(o.Workers, 256)
+	o.AckWait = cmp.Or(o.AckWait, 30*time.Second)
+	o.MaxDeliver = cmp.Or(o.MaxDeliver, 12)
+	o.Heartbeat = cmp.Or(o.Heartbeat, 10*time.Second)
+	o.Drain = cmp.Or(o.Drain, 25*time.Second)
+	return o
+}
+
+// Consume hands the events to handle, up to Workers at a time, until ctx is
+// done. It blocks, and waits out a log that cannot be reached.
+//
+// It stops in two steps. When ctx is done, it asks for nothing more and hands
+// nothing more on; handlers go on, because their contexts are not children of
+// ctx. After Drain their contexts are cancelled with cause [ErrStopping].
+// Consume returns nil when all of them have returned.
+//
+// At most twice as many messages as there are workers are taken at a time, and
+// 64 MiB. All of them, waiting or in hand, are kept from being redelivered, for
+// however long a handler takes. A handler that returns without Ack leaves its
+// message to AckWait. It may run for the same event as another.
+//
+// It returns a *[DriftError] if there is a consumer of another kind.
+func (e *Events) Consume(ctx context.Context, o ConsumeOptions, handle func(context.Context, *Delivery)) error {
+	return consume(ctx, &e.stream, dispatcherConsumer, "", o, handle)
+}
+
+// Consume hands the wake-ups that are due to handle, like [Events.Consume].
+func (r *Retries) Consume(ctx context.Context, o ConsumeOptions, handle func(context.Context, *Delivery)) error {
+	return consume(ctx, &r.stream, retriesConsumer, "retries.>", o, handle)
+}
+
+func consume(ctx context.Context, s *stream, name, filter string, o ConsumeOptions, handle func(context.Context, *Delivery)) error {
+	c := newConsumption(s, name, filter, o.withDefaults(), handle)
+	if err := c.run(ctx); err != nil {
+		return fmt.Errorf("consume %s: %w", s.name, err)
+	}
+	return nil
+}
+
+// Sizes of what is taken at a time.
+const (
+	holdBytes = 48 << 20
+	takeBytes = 16 << 20 // more than the largest message
+)
+
+// consumption is one Consume under way. One goroutine takes messages from the
+// server, the workers handle them, and one beats for all that are held.
+type consumption struct {
+	*stream
+	ConsumeOptions
+	name, filter string
+	handle       func(context.Context, *Delivery)
+	ready        chan *Delivery // has room for all that may be held
+
+	mu    sync.Mutex
+	held  map[*Delivery]struct{} // taken and not yet let go
+	bytes int                    // of what is held
+	freed chan struct{}          // holds a token after something was let go
+}
+
+func newConsumption(s *stream, name, filter string, o ConsumeOptions, handle func(context.Context, *Delivery)) *consumption {
+	return &consumption{
+		stream: s, ConsumeOptions: o, name: name, filter: filter, handle: handle,
+		ready: make(chan *Delivery, 2*o.Workers),
+		held:  map[*Delivery]struct{}{}, freed: make(chan struct{}, 1),
+	}
+}
+
+func (c *consumption) run(ctx context.Context) error {
+	handlers, cut := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cut(nil)
+	var workers sync.WaitGroup
+	for range c.Workers {
+		workers.Go(func() { c.work(ctx, handlers) })
+	}
+	beating, stopBeating := context.WithCancel(context.WithoutCancel(ctx))
+	var heart sync.WaitGroup
+	heart.Go(func() { c.beat(beating) })
+
+	err := c.pull(ctx) // until ctx is done, or there is no consumer to be had
+	if err != nil {
+		cut(err)
+		close(c.ready)
+		workers.Wait()
+	} else {
+		c.drain(&workers, cut)
+	}
+	c.giveBack()
+	stopBeating()
+	heart.Wait()
+	return err
+}
+
+// drain waits for the handlers, and cuts them off when their time is over.
+func (c *consumption) drain(workers *sync.WaitGroup, cut context.CancelCauseFunc) {
+	done := make(chan struct{})
+	go func() { workers.Wait(); close(done) }()
+	timer := time.NewTimer(c.Drain)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return
+	case <-timer.C:
+		cut(ErrStopping)
+	}
+	<-done
+}
+
+// giveBack returns what was taken and never handed out. Nak instead of leaving
+// it to AckWait: no handler has seen it, so nothing can go wrong twice, and it
+// is delivered at once after a restart. Nothing else here ever naks.
+func (c *consumption) giveBack() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for d := range c.held {
+		_ = d.msg.Nak() // else AckWait does it
+	}
+	clear(c.held)
+}
+
+func (c *consumption) work(stop, handlers context.Context) {
+	for {
+		select {
+		case <-stop.Done():
+			return
+		case d, ok := <-c.ready:
+			if !ok || stop.Err() != nil { // both were ready: it stays in held
+				return
+			}
+			c.handle(handlers, d)
+			c.letGo(d)
+		}
+	}
+}
+
+func (c *consumption) hold(d *Delivery) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.held[d] = struct{}{}
+	c.bytes += len(d.msg.Data())
+}
+
+func (c *consumption) letGo(d *Delivery) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.held, d)
+	c.bytes -= len(d.msg.Data())
+	select {
+	case c.freed <- struct{}{}:
+	default:
+	}
+}
+
+// beat keeps what is held from being redelivered.
+func (c *consumption) beat(ctx context.Context) {
+	tick := time.NewTicker(c.Heartbeat)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		c.mu.Lock()
+		for d := range c.held {
+			_ = d.msg.InProgress() // lost with the connection: the next beat tells
+		}
+		c.mu.Unlock()
+	}
+}
+
+// pull takes messages until ctx is done. It returns an error only if there is
+// a consumer that must not be changed.
+func (c *consumption) pull(ctx context.Context) error {
+	pause := newBackOff()
+	said := ""
+	for ctx.Err() == nil {
+		taken, err := c.pullWhileConnected(ctx)
+		if _, drift := errors.AsType[*DriftError](err); drift {
+			return err
+		}
+		if taken > 0 {
+			pause.Reset()
+			said = ""
+		}
+		if err != nil && ctx.Err() == nil && !errors.Is(err, context.Canceled) && err.Error() != said {
+			said = err.Error()
+			c.log.Warn("no messages for now", "stream", c.stream.name, "error", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause.NextBackOff()):
+		}
+	}
+	return nil
+}
+
+func (c *consumption) pullWhileConnected(ctx context.Context) (taken int, err error) {
+	ctx, cancel := untilReconnect(ctx, c.nc)
+	defer cancel()
+	consumer, err := c.consumer(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for {
+		room, err := c.waitForRoom(ctx)
+		if err != nil {
+			return taken, err
+		}
+		batch, err := consumer.Fetch(room, jetstream.FetchContext(ctx),
+			jetstream.FetchMaxBytes(takeBytes), jetstream.FetchHeartbeat(pullBeat))
+		if err != nil {
+			return taken, err
+		}
+		for m := range batch.Messages() {
+			taken++
+			c.take(m)
+		}
+		if err := batch.Error(); err != nil {
+			return taken, err
+		}
+	}
+}
+
+// waitForRoom returns how many messages may be taken. It waits until that is
+// half of the workers, so that messages do not come one by one under load,
+// when there are still some waiting.
+func (c *consumption) waitForRoom(ctx context.Context) (int, error) {
+	for {
+		c.mu.Lock()
+		room, bytes := cap(c.ready)-len(c.held), c.bytes
+		c.mu.Unlock()
+		if room >= (c.Workers+1)/2 && bytes <= holdBytes {
+			return room, nil
+		}
+		select {
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		case <-c.freed:
+		}
+	}
+}
+
+func (c *consumption) take(m jetstream.Msg) {
+	meta, err := m.Metadata()
+	if err != nil {
+		c.log.Error("message without metadata", "stream", c.stream.name, "error", err)
+		return
+	}
+	d := &Delivery{msg: m, meta: *meta, from: c.stream, maxDeliver: c.MaxDeliver}
+	c.hold(d)
+	c.ready <- d
+}
+
+// consumer returns the durable consumer, made or adapted to the options. Its
+// filter is never changed: the server would not go back for what it skipped.
+func (c *consumption) consumer(ctx context.Context) (jetstream.Consumer, error) {
+	ctx, cancel := withAckWait(ctx)
+	defer cancel()
+	want := c.config()
+	have, err := c.js.Consumer(ctx, c.stream.name, c.name)
+	if errors.Is(err, jetstream.ErrConsumerNotFound) {
+		return c.js.CreateConsumer(ctx, c.stream.name, want)
+	}
+	if err != nil {
+		return nil, err
+	}
+	config := have.CachedInfo().Config
+	if drifts := c.drift(want, config); len(drifts) > 0 {
+		return nil, &DriftError{Drifts: drifts}
+	}
+	if config.AckWait == want.AckWait && config.MaxDeliver == want.MaxDeliver && config.MaxAckPending == want.MaxAckPending {
+		return have, nil
+	}
+	config.AckWait, config.MaxDeliver, config.MaxAckPending = want.AckWait, want.MaxDeliver, want.MaxAckPending
+	return c.js.UpdateConsumer(ctx, c.stream.name, config)
+}
+
+// config has no BackOff: it would distort delays, and delays are ours.
+func (c *consumption) config() jetstream.ConsumerConfig {
+	return jetstream.ConsumerConfig{
+		Durable: c.name, Description: "Hands out work; wake-ups only, the truth is in " + OutcomesStream + ".",
+		DeliverPolicy: jetstream.DeliverAllPolicy, AckPolicy: jetstream.AckExplicitPolicy,
+		AckWait: c.AckWait, MaxDeliver: c.MaxDeliver, MaxAckPending: 4 * c.Workers,
+		FilterSubject: c.filter, Metadata: map[string]string{schemaKey: schemaVersion},
+	}
+}
+
+func (c *consumption) drift(want, have jetstream.ConsumerConfig) []Drift {
+	var drifts []Drift
+	check := func(field string, want, have any) {
+		if w, h := fmt.Sprint(want), fmt.Sprint(have); w != h {
+			drifts = append(drifts, Drift{
+				Stream: c.stream.name + " consumer " + c.name, Field: field, Want: w, Have: h,
+				Do: "stop Tidings, then nats consumer rm " + c.stream.name + " " + c.name + ": it is made again, and what has ended is recognised",
+			})
+		}
+	}
+	check("ack", want.AckPolicy, have.AckPolicy)
+	check("deliver", want.DeliverPolicy, have.DeliverPolicy)
+	check("filter", want.FilterSubject, have.FilterSubject)
+	check("filters", len(want.FilterSubjects), len(have.FilterSubjects))
+	check("backoff", len(want.BackOff), len(have.BackOff))
+	check("headers-only", want.HeadersOnly, have.HeadersOnly)
+	check("push", want.DeliverSubject, have.DeliverSubject)
+	return drifts
+}

@@ -1,0 +1,114 @@
+package streams
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"tidings/streams/event"
+)
+
+// DeadLetters is the stream of what an operator must look at.
+type DeadLetters struct{ stream }
+
+// Put stores a letter unless one of the same or a later generation is there
+// already, and returns the sequence of the one that is there afterwards. created
+// says that it is this call's. It is safe to repeat. An attempt whose fate is
+// unknown is repeated until ctx is done; then the error wraps [ErrUnknown].
+// Other errors: [ErrFull], a *[TooLargeError], [ErrUnavailable].
+func (d *DeadLetters) Put(ctx context.Context, l event.Letter) (sequence uint64, created bool, err error) {
+	subject, err := LetterSubject(l.Tenant, l.Key)
+	if err != nil {
+		return 0, false, fmt.Errorf("put letter: %w", err)
+	}
+	data, err := json.Marshal(l)
+	if err != nil {
+		return 0, false, fmt.Errorf("put letter %s: %w", l.Key, err)
+	}
+	p := put{
+		DeadLetters: d, generation: l.Generation, nonce: event.NewNonce(),
+		msg: &nats.Msg{Subject: subject, Data: data},
+	}
+	p.msg.Header = letterHeaders(l, p.nonce)
+	err = repeat(ctx, func(bool) error { return p.attempt(ctx) })
+	if err != nil {
+		return 0, false, fmt.Errorf("put letter %s: %w", l.Key, err)
+	}
+	return p.sequence, p.created, nil
+}
+
+// put is one letter on its way.
+type put struct {
+	*DeadLetters
+	msg        *nats.Msg
+	generation int
+	nonce      string
+	sequence   uint64
+	created    bool
+}
+
+// attempt looks at what is there and appends on top of it. Both are repeated
+// when somebody else was faster.
+func (p *put) attempt(ctx context.Context) error {
+	last, err := p.last(ctx, p.msg.Subject)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return err
+	}
+	if err == nil && generationOf(last) >= p.generation {
+		p.sequence, p.created = last.Sequence, last.Header.Get(HeaderNonce) == p.nonce
+		return nil
+	}
+	p.msg.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(last.Sequence, 10))
+	ctx, cancel := withAckWait(ctx)
+	defer cancel()
+	ack, err := p.js.PublishMsg(ctx, p.msg)
+	if err != nil {
+		return publishError(err)
+	}
+	p.sequence, p.created = ack.Sequence, true
+	return nil
+}
+
+func generationOf(e Entry) int {
+	n, _ := strconv.Atoi(e.Header.Get(HeaderGeneration))
+	return n
+}
+
+// Get returns the letter under a key and its sequence, or [ErrNotFound].
+func (d *DeadLetters) Get(ctx context.Context, tenant string, key event.Key) (event.Letter, uint64, error) {
+	subject, err := LetterSubject(tenant, key)
+	if err != nil {
+		return event.Letter{}, 0, fmt.Errorf("get letter: %w", err)
+	}
+	e, err := d.last(ctx, subject)
+	if err != nil {
+		return event.Letter{}, 0, err
+	}
+	var l event.Letter
+	if err := json.Unmarshal(e.Data, &l); err != nil {
+		return event.Letter{}, 0, fmt.Errorf("decode letter %s at %d: %w", key, e.Sequence, err)
+	}
+	return l, e.Sequence, nil
+}
+
+// Remove deletes the letter at a sequence for good: its generation has ended
+// or an operator discarded it. It returns [ErrNotFound] if there is none.
+func (d *DeadLetters) Remove(ctx context.Context, sequence uint64) error {
+	err := d.handle.DeleteMsg(ctx, sequence)
+	switch api, ok := errors.AsType[*jetstream.APIError](err); {
+	case err == nil:
+		return nil
+	case ok && api.Code == 404, ok && api.ErrorCode == codeDeleteFailed:
+		return fmt.Errorf("remove letter at %d: %w", sequence, ErrNotFound)
+	default:
+		return fmt.Errorf("remove letter at %d: %w: %w", sequence, ErrUnavailable, err)
+	}
+}
+
+// codeDeleteFailed is what the server answers when there is no such entry.
+const codeDeleteFailed jetstream.ErrorCode = 10057

@@ -1,0 +1,89 @@
+package streams
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"tidings/streams/event"
+)
+
+// Delivery is one message of EVENTS or RETRIES in hand. Until its handler
+// returns, the server is told that it is being worked on. What the handler
+// does not [Delivery.Ack] comes again once AckWait is over.
+type Delivery struct {
+	msg        jetstream.Msg
+	meta       jetstream.MsgMetadata
+	from       *stream
+	maxDeliver int
+}
+
+// FromEvents reports whether the message is the stored copy of an event, not a
+// wake-up from RETRIES.
+func (d *Delivery) FromEvents() bool { return d.from.name == EventsStream }
+
+// Wakeup returns which event to look at. It is read from the headers alone. A
+// message that Tidings did not write has no valid key, and [Delivery.Ref] says why.
+func (d *Delivery) Wakeup() Wakeup {
+	if !d.FromEvents() {
+		return decodeWakeup(d.msg.Headers())
+	}
+	key, tenant := decodeKey(d.msg.Headers(), d.Sequence())
+	return Wakeup{Tenant: tenant, Key: key, Sequence: d.Sequence()}
+}
+
+// Ref returns what is known of the event without decoding its payload, which
+// may be what kills the process. It returns an error for a message that Tidings
+// did not write, and for wake-ups, which know only a key.
+func (d *Delivery) Ref() (event.Ref, error) {
+	if !d.FromEvents() {
+		return event.Ref{}, errors.New("a wake-up does not hold the event")
+	}
+	return decodeRef(d.msg.Headers(), d.Sequence(), d.meta.Timestamp)
+}
+
+// Event returns the whole event. Errors are those of Ref.
+func (d *Delivery) Event() (StoredEvent, error) {
+	if !d.FromEvents() {
+		return StoredEvent{}, errors.New("a wake-up does not hold the event")
+	}
+	return decodeEvent(d.msg.Headers(), d.msg.Data(), d.Sequence(), d.meta.Timestamp)
+}
+
+// Subject returns the subject under which the message is stored.
+func (d *Delivery) Subject() string { return d.msg.Subject() }
+
+// Data returns the body of the message as it is.
+func (d *Delivery) Data() []byte { return d.msg.Data() }
+
+// Sequence returns the sequence of the message in its own stream.
+func (d *Delivery) Sequence() uint64 { return d.meta.Sequence.Stream }
+
+// NumDelivered returns how often the server believes it has delivered the
+// message, this time included. It forgets when it crashes.
+func (d *Delivery) NumDelivered() int { return int(d.meta.NumDelivered) }
+
+// LastDelivery reports that the server will not deliver the message again.
+func (d *Delivery) LastDelivery() bool {
+	return d.maxDeliver > 0 && d.NumDelivered() >= d.maxDeliver
+}
+
+// Ack ends the message and waits until the server says so; a wake-up is then
+// deleted. After an error the message comes again, or Ack may be repeated.
+func (d *Delivery) Ack(ctx context.Context) error {
+	ctx, cancel := withAckWait(ctx)
+	defer cancel()
+	if err := d.msg.DoubleAck(ctx); err != nil && !errors.Is(err, jetstream.ErrMsgAlreadyAckd) {
+		return fmt.Errorf("ack message %d of %s: %w: %w", d.Sequence(), d.from.name, ErrUnavailable, err)
+	}
+	if d.FromEvents() {
+		return nil
+	}
+	// It is acked: if it stays, it only takes room until it has aged out.
+	if err := d.from.handle.DeleteMsg(ctx, d.Sequence()); err != nil {
+		d.from.log.Debug("delete wake-up", "sequence", d.Sequence(), "error", err)
+	}
+	return nil
+}

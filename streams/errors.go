@@ -1,0 +1,142 @@
+package streams
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"tidings/streams/event"
+)
+
+// Errors when appending, to be recognised with errors.Is.
+var (
+	// ErrFull means that the stream has no room: nothing was stored. Stop
+	// taking new work until there is; what is in hand may be tried again.
+	ErrFull = errors.New("stream is full")
+	// ErrUnknown means that the append may or may not have been stored. It is
+	// resolved by appending the very same entry again, never by reading.
+	ErrUnknown = errors.New("fate of the append is unknown")
+	// ErrUnavailable means that the log could not be reached or refused to
+	// work, and that nothing was stored.
+	ErrUnavailable = errors.New("log is unavailable")
+	// ErrClosed means that Run has ended: nothing was stored.
+	ErrClosed = errors.New("log is closed")
+)
+
+// ErrNotFound means, when reading, that there is no such entry. It is no proof
+// that none is being written.
+var ErrNotFound = errors.New("not found")
+
+// ErrStopping is the cause of a handler's context when the time to drain is over.
+var ErrStopping = errors.New("consumer is stopping")
+
+// TooLargeError says that an entry cannot be stored because of its size.
+type TooLargeError struct {
+	What  string // "headers", "payload" or "entry"
+	Size  int    // bytes; 0 where only the server knows
+	Limit int    // bytes; 0 where only the server knows
+}
+
+// Error implements error.
+func (e *TooLargeError) Error() string {
+	if e.Limit == 0 {
+		return e.What + " larger than the server takes"
+	}
+	return fmt.Sprintf("%s of %d bytes, the limit is %d", e.What, e.Size, e.Limit)
+}
+
+// ConflictError says that an event's history is not where the append expected
+// it to be: somebody else appended first, or the expected record has aged out.
+type ConflictError struct {
+	Key   event.Key
+	After uint64 // the sequence that was expected to be the last
+	// Last is the event's last record, read after the conflict. Its Sequence
+	// is 0 if there is none.
+	Last StoredRecord
+	// Landed is the sequence at which the refused record is in the history
+	// nevertheless, from an earlier try whose answer was lost, with others
+	// after it. It is 0 if the record is not in the history.
+	Landed uint64
+}
+
+// Error implements error.
+func (e *ConflictError) Error() string {
+	return fmt.Sprintf("event %s: last record is at sequence %d, expected %d", e.Key, e.Last.Sequence, e.After)
+}
+
+// errConflict marks an answer of the server that says: not where you expected
+// it to be, or, for message ids, already there.
+var errConflict = errors.New("conflict")
+
+// errRefused marks an answer of the server that says no for another reason.
+var errRefused = errors.New("refused")
+
+const (
+	codeWrongLastSequence         jetstream.ErrorCode = 10071
+	codeWrongLastSequenceConstant jetstream.ErrorCode = 10164
+	codeDuplicateInProcess        jetstream.ErrorCode = 10158
+	codeBatchDuplicate            jetstream.ErrorCode = 10201
+	codeMessageTooLarge           jetstream.ErrorCode = 10054
+	codeHeaderTooLarge            jetstream.ErrorCode = 10097
+	codeStoreFailed               jetstream.ErrorCode = 10077
+	codeInsufficientResources     jetstream.ErrorCode = 10023
+	codeStorageExceeded           jetstream.ErrorCode = 10047
+)
+
+// publishError translates what a publish ended with. The result wraps exactly
+// one of errConflict, errRefused, ErrFull, ErrUnavailable, ErrUnknown, or is a
+// *TooLargeError; only ErrUnknown leaves open whether the entry is stored.
+func publishError(err error) error {
+	if err == nil {
+		return nil
+	}
+	if api, ok := errors.AsType[*jetstream.APIError](err); ok {
+		return apiError(api)
+	}
+	switch {
+	case errors.Is(err, nats.ErrMaxPayload):
+		return &TooLargeError{What: "entry"}
+	case errors.Is(err, nats.ErrReconnectBufExceeded),
+		errors.Is(err, nats.ErrConnectionClosed),
+		errors.Is(err, nats.ErrConnectionDraining),
+		errors.Is(err, nats.ErrBadSubject),
+		errors.Is(err, jetstream.ErrTooManyStalledMsgs),
+		errors.Is(err, jetstream.ErrAsyncPublishReplySubjectSet):
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	default:
+		return fmt.Errorf("%w: %w", ErrUnknown, err)
+	}
+}
+
+func apiError(api *jetstream.APIError) error {
+	switch api.ErrorCode {
+	case codeWrongLastSequence, codeWrongLastSequenceConstant, codeDuplicateInProcess, codeBatchDuplicate:
+		return fmt.Errorf("%w: %w", errConflict, api)
+	case codeMessageTooLarge, codeHeaderTooLarge:
+		return &TooLargeError{What: "entry"}
+	case codeInsufficientResources, codeStorageExceeded:
+		return fmt.Errorf("%w: %w", ErrFull, api)
+	case codeStoreFailed:
+		// One code for every reason not to store; only the text tells the
+		// limit, which is back-pressure, from a broken disk, which is not.
+		if strings.Contains(api.Description, "maximum bytes exceeded") {
+			return fmt.Errorf("%w: %w", ErrFull, api)
+		}
+	}
+	return fmt.Errorf("%w: %w", errRefused, api)
+}
+
+// readError translates what a read ended with.
+func readError(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, jetstream.ErrMsgNotFound):
+		return ErrNotFound
+	default:
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+}

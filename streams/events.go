@@ -1,0 +1,121 @@
+package streams
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"tidings/streams/event"
+)
+
+// Events is the stream of what producers published.
+type Events struct {
+	stream
+	commits  appender
+	identity event.Identity
+}
+
+// Incoming is an event at the door.
+type Incoming struct {
+	Envelope event.Envelope // without id or tenant: they are filled in, see [event.Envelope.Identify]
+	// Nonce is new for every delivery. It tells our own repeat after a lost
+	// answer, which is no duplicate, from somebody else's.
+	Nonce string
+	// Headers are the typed AMQP headers as JSON in ASCII, or nil.
+	Headers json.RawMessage
+	// Again says that the broker has delivered it before, so it is probably a
+	// duplicate: it stays out of batches, which a duplicate would spoil.
+	Again bool
+}
+
+// Accepted says where an event is stored.
+type Accepted struct {
+	Key      event.Key
+	Sequence uint64
+	// Duplicate: the id was already there; Sequence is that of the first copy.
+	Duplicate bool
+}
+
+// StoredEvent is an event as it is stored.
+type StoredEvent struct {
+	Envelope event.Envelope
+	Ref      event.Ref
+	Nonce    string
+	Headers  json.RawMessage // nil: none
+}
+
+// MaxData returns how many bytes of payload an event may have: 8 MiB, or less
+// if the server takes only smaller messages. The dead letter of the event must
+// fit into one message too, with the payload in base64 and half a MiB for the
+// event's state and headers. 12 MiB of max_payload allow for 8 MiB.
+func (e *Events) MaxData() int {
+	return min(MaxData, int(e.nc.MaxPayload()-letterOverhead)*3/4)
+}
+
+const letterOverhead = 512 << 10
+
+// Publish stores an event and returns when it is durable. It is safe to repeat:
+// inside the duplicate window the stream recognises the id, beyond it the
+// event's history does. Errors: a *[TooLargeError]; [ErrFull]; [ErrClosed];
+// everything else means that the log is unavailable, and where it wraps
+// [ErrUnknown] the event may be stored nevertheless.
+func (e *Events) Publish(ctx context.Context, in Incoming) (Accepted, error) {
+	in.Envelope.Identify()
+	msg, id, err := e.message(in)
+	if err != nil {
+		return Accepted{}, fmt.Errorf("publish event: %w", err)
+	}
+	ent := newEntry(msg, id)
+	ent.single = in.Again
+	if err := e.commits.append(ctx, ent); err != nil {
+		return Accepted{}, fmt.Errorf("publish event: %w", unavailable(err))
+	}
+	key, _ := decodeKey(msg.Header, ent.sequence)
+	return Accepted{Key: key, Sequence: ent.sequence, Duplicate: ent.duplicate}, nil
+}
+
+func (e *Events) message(in Incoming) (*nats.Msg, string, error) {
+	if n, limit := len(in.Envelope.Data), e.MaxData(); n > limit {
+		return nil, "", &TooLargeError{What: "payload", Size: n, Limit: limit}
+	}
+	header, id, err := eventHeaders(in, e.identity)
+	if err != nil {
+		return nil, "", err
+	}
+	header.Set(jetstream.MsgIDHeader, id)
+	if n := headerSize(header); n > MaxHeaders {
+		return nil, "", &TooLargeError{What: "headers", Size: n, Limit: MaxHeaders}
+	}
+	subject := EventSubject(in.Envelope.Tenant, in.Envelope.Type)
+	return &nats.Msg{Subject: subject, Header: header, Data: in.Envelope.Data}, id, nil
+}
+
+// unavailable gives what is not back-pressure, size or closing one name.
+func unavailable(err error) error {
+	if errors.Is(err, errConflict) || errors.Is(err, errRefused) {
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return err
+}
+
+// Get returns the event stored at a sequence, or [ErrNotFound].
+func (e *Events) Get(ctx context.Context, sequence uint64) (StoredEvent, error) {
+	entry, err := e.Entry(ctx, sequence)
+	if err != nil {
+		return StoredEvent{}, err
+	}
+	return decodeEvent(entry.Header, entry.Data, entry.Sequence, entry.Time)
+}
+
+// Trim removes all events before a sequence for good. Only who knows that they
+// have ended may call it.
+func (e *Events) Trim(ctx context.Context, before uint64) error {
+	if err := e.handle.Purge(ctx, jetstream.WithPurgeSequence(before)); err != nil {
+		return fmt.Errorf("trim events before %d: %w: %w", before, ErrUnavailable, err)
+	}
+	return nil
+}

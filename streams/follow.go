@@ -1,0 +1,149 @@
+package streams
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Sizes of what a follower asks for at a time.
+const (
+	followBatch = 512
+	followBytes = 16 << 20 // more than the largest entry
+	pullExpiry  = 30 * time.Second
+	pullBeat    = 5 * time.Second
+	// followerAge is when the server forgets a follower that does not ask.
+	followerAge = 5 * time.Minute
+)
+
+// Follow calls handle for every entry from sequence from on (1: all; entries
+// that are gone are passed over), in order, each once, and goes on with the new
+// ones. It blocks, outlasts reconnects and restarts of the server, and returns
+// ctx.Err() when ctx is done, or the error of handle. It does not judge gaps in
+// the sequences: entries may have been removed, and only the reader knows
+// whether they may.
+func (s *stream) Follow(ctx context.Context, from uint64, handle func(Entry) error) error {
+	f := follower{stream: s, next: max(from, 1), handle: handle}
+	pause := newBackOff()
+	for {
+		before := f.next
+		err := f.follow(ctx)
+		switch stop, ok := errors.AsType[*handlerError](err); {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case ok:
+			return stop.err
+		}
+		if f.next > before {
+			pause.Reset()
+		}
+		s.log.Debug("follow again", "stream", s.name, "from", f.next, "reason", err)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause.NextBackOff()):
+		}
+	}
+}
+
+// handlerError is an error of the reader, which ends a Follow.
+type handlerError struct{ err error }
+
+func (e *handlerError) Error() string { return e.err.Error() }
+
+// follower is one Follow under way.
+type follower struct {
+	*stream
+	next   uint64 // the sequence to go on with
+	handle func(Entry) error
+}
+
+// follow reads through one consumer of the server's, until anything happens
+// that leaves in doubt whether an entry was lost on the way.
+func (f *follower) follow(ctx context.Context) error {
+	ctx, cancel := untilReconnect(ctx, f.nc)
+	defer cancel()
+	consumer, err := f.consumer(ctx)
+	if err != nil {
+		return err
+	}
+	defer f.forget(ctx, consumer)
+	for delivered := uint64(0); ; {
+		batch, err := consumer.Fetch(followBatch, jetstream.FetchContext(ctx),
+			jetstream.FetchMaxBytes(followBytes), jetstream.FetchHeartbeat(pullBeat))
+		if err != nil {
+			return err
+		}
+		for m := range batch.Messages() {
+			delivered++
+			if err := f.take(m, delivered); err != nil {
+				return err
+			}
+		}
+		if err := batch.Error(); err != nil {
+			return err
+		}
+	}
+}
+
+func (f *follower) consumer(ctx context.Context) (jetstream.Consumer, error) {
+	ctx, cancel := withAckWait(ctx)
+	defer cancel()
+	return f.js.CreateConsumer(ctx, f.name, jetstream.ConsumerConfig{
+		AckPolicy:     jetstream.AckNonePolicy,
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: f.next,
+		MemoryStorage: true, Replicas: 1, InactiveThreshold: followerAge,
+	})
+}
+
+// take hands one entry on, if it is the delivered-th of its consumer.
+func (f *follower) take(m jetstream.Msg, delivered uint64) error {
+	meta, err := m.Metadata()
+	if err != nil {
+		return err
+	}
+	if meta.Sequence.Consumer != delivered {
+		return fmt.Errorf("delivery %d came as number %d", meta.Sequence.Consumer, delivered)
+	}
+	err = f.handle(Entry{
+		Sequence: meta.Sequence.Stream, Time: meta.Timestamp.UTC(),
+		Subject: m.Subject(), Header: m.Headers(), Data: m.Data(),
+	})
+	if err != nil {
+		return &handlerError{err}
+	}
+	f.next = meta.Sequence.Stream + 1
+	return nil
+}
+
+// forget has the server drop the consumer now; else it does so by itself later.
+func (f *follower) forget(ctx context.Context, c jetstream.Consumer) {
+	if !f.nc.IsConnected() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	_ = f.js.DeleteConsumer(ctx, f.name, c.CachedInfo().Name)
+}
+
+// untilReconnect returns a context that is also done when the connection comes
+// back after a loss: requests for messages that the old one carried are lost.
+func untilReconnect(ctx context.Context, nc *nats.Conn) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	status := nc.StatusChanged(nats.CONNECTED, nats.CLOSED)
+	go func() {
+		defer nc.RemoveStatusListener(status)
+		select {
+		case <-ctx.Done():
+		case <-status:
+			cancel(errReconnected)
+		}
+	}()
+	return ctx, func() { cancel(nil) }
+}
+
+var errReconnected = errors.New("connection was replaced")

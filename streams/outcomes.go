@@ -1,0 +1,223 @@
+package streams
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"tidings/streams/event"
+)
+
+// Outcomes is the stream of what was decided and done about each event. An
+// event's history is one subject.
+type Outcomes struct {
+	stream
+	commits appender
+	room    room
+}
+
+// Position is where an entry is stored.
+type Position struct {
+	Sequence uint64
+	Time     time.Time // the stream's; zero if only the answer to an append is known
+}
+
+// StoredRecord is a record as it is stored.
+type StoredRecord struct {
+	Record event.Record
+	Position
+}
+
+// Append stores the next record of an event's history, expecting that the last
+// one is at sequence after (0: there is none). Of several that expect the same,
+// one wins; the others get a *[ConflictError].
+//
+// An append whose fate is unknown is repeated, with the same record, until it
+// is stored, conflicts or ctx is done; then the error wraps [ErrUnknown]. A
+// conflict with the very same record is success. Absence is never concluded
+// from a read.
+//
+// It returns [ErrFull] for a first claim once 90 % of the stream are used, so
+// that the rest is for results, and for everything when it is full; [ErrClosed]
+// after Run has ended; a *[TooLargeError]; and [ErrUnavailable] if the log could
+// not be reached at all until ctx was done.
+func (o *Outcomes) Append(ctx context.Context, r event.Record, after uint64) (Position, error) {
+	if r.Kind == event.KindClaimed && r.State.Revision == 1 && !o.room.left(ctx, &o.stream) {
+		return Position{}, fmt.Errorf("append record of event %s: %w: what is left is for results", r.Event.Key, ErrFull)
+	}
+	msg, err := recordMessage(r, after)
+	if err != nil {
+		return Position{}, fmt.Errorf("append record: %w", err)
+	}
+	p, err := o.appendUntil(ctx, msg, r, after)
+	if err != nil {
+		return Position{}, fmt.Errorf("append record of event %s: %w", r.Event.Key, err)
+	}
+	return p, nil
+}
+
+func recordMessage(r event.Record, after uint64) (*nats.Msg, error) {
+	subject, err := OutcomeSubject(r.Event.Tenant, r.Event.Key)
+	if err != nil {
+		return nil, err
+	}
+	data, err := event.EncodeRecord(r)
+	if err != nil {
+		return nil, err
+	}
+	h := recordHeaders(r)
+	h.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(after, 10))
+	return &nats.Msg{Subject: subject, Header: h, Data: data}, nil
+}
+
+func (o *Outcomes) appendUntil(ctx context.Context, msg *nats.Msg, r event.Record, after uint64) (Position, error) {
+	var position Position
+	err := repeat(ctx, func(maybeStored bool) error {
+		e := newEntry(msg, msg.Subject)
+		e.after, e.conditional = after, true
+		err := o.commits.append(ctx, e)
+		if errors.Is(err, errConflict) {
+			position, err = o.resolve(ctx, msg.Subject, r, after, maybeStored)
+			return err
+		}
+		position = Position{Sequence: e.sequence}
+		return err
+	})
+	return position, err
+}
+
+// resolve finds out what a conflict means. It asks the leader, because a stale
+// answer could hide the record itself.
+func (o *Outcomes) resolve(ctx context.Context, subject string, r event.Record, after uint64, maybeStored bool) (Position, error) {
+	last, err := o.leaderLast(ctx, subject)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return Position{}, &ConflictError{Key: r.Event.Key, After: after}
+	case err != nil:
+		return Position{}, err
+	case getHeader(last.Header, HeaderRecordID) == r.ID:
+		return Position{Sequence: last.Sequence, Time: last.Time}, nil
+	}
+	conflict := &ConflictError{Key: r.Event.Key, After: after}
+	if conflict.Last, err = storedRecord(last); err != nil {
+		return Position{}, err
+	}
+	if maybeStored {
+		conflict.Landed, err = o.landed(ctx, subject, r.ID, after)
+	}
+	if err != nil {
+		return Position{}, err
+	}
+	return Position{}, conflict
+}
+
+// landed returns where a record of that id is, 0 if nowhere: it can only be
+// the first of its subject after the sequence it expected to be the last.
+func (o *Outcomes) landed(ctx context.Context, subject, id string, after uint64) (uint64, error) {
+	ctx, cancel := withAckWait(ctx)
+	defer cancel()
+	m, err := o.handle.GetMsg(ctx, after+1, jetstream.WithGetMsgSubject(subject))
+	if err = readError(err); err != nil {
+		if errors.Is(err, ErrNotFound) {
+			return 0, nil
+		}
+		return 0, err
+	}
+	if getHeader(m.Header, HeaderRecordID) == id {
+		return m.Sequence, nil
+	}
+	return 0, nil
+}
+
+// leaderLast returns the last entry of a subject as the leader has it, where
+// a direct get might be answered by a replica that lags behind.
+func (o *Outcomes) leaderLast(ctx context.Context, subject string) (Entry, error) {
+	request, err := json.Marshal(map[string]string{"last_by_subj": subject})
+	if err != nil {
+		return Entry{}, err
+	}
+	ctx, cancel := withAckWait(ctx)
+	defer cancel()
+	answer, err := o.nc.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+o.name, request)
+	if err != nil {
+		return Entry{}, fmt.Errorf("last entry of %s: %w: %w", subject, ErrUnavailable, err)
+	}
+	return decodeGet(answer.Data)
+}
+
+func decodeGet(data []byte) (Entry, error) {
+	var answer struct {
+		Error   *jetstream.APIError `json:"error"`
+		Message *struct {
+			Subject  string    `json:"subject"`
+			Sequence uint64    `json:"seq"`
+			Header   []byte    `json:"hdrs"`
+			Data     []byte    `json:"data"`
+			Time     time.Time `json:"time"`
+		} `json:"message"`
+	}
+	if err := json.Unmarshal(data, &answer); err != nil {
+		return Entry{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	switch m := answer.Message; {
+	case answer.Error != nil && answer.Error.ErrorCode == jetstream.JSErrCodeMessageNotFound:
+		return Entry{}, ErrNotFound
+	case answer.Error != nil:
+		return Entry{}, fmt.Errorf("%w: %w", ErrUnavailable, answer.Error)
+	case m == nil:
+		return Entry{}, fmt.Errorf("%w: empty answer", ErrUnavailable)
+	default:
+		h, err := nats.DecodeHeadersMsg(m.Header)
+		if err != nil {
+			return Entry{}, fmt.Errorf("headers of entry %d: %w", m.Sequence, err)
+		}
+		return Entry{Sequence: m.Sequence, Time: m.Time.UTC(), Subject: m.Subject, Header: h, Data: m.Data}, nil
+	}
+}
+
+// Last returns an event's last record, or [ErrNotFound]. On a replicated
+// stream the answer may lag behind; an append on top of it then conflicts.
+func (o *Outcomes) Last(ctx context.Context, tenant string, key event.Key) (StoredRecord, error) {
+	subject, err := OutcomeSubject(tenant, key)
+	if err != nil {
+		return StoredRecord{}, fmt.Errorf("last record: %w", err)
+	}
+	e, err := o.last(ctx, subject)
+	if err != nil {
+		return StoredRecord{}, err
+	}
+	return storedRecord(e)
+}
+
+func storedRecord(e Entry) (StoredRecord, error) {
+	r, err := event.DecodeRecord(e.Data)
+	if err != nil {
+		return StoredRecord{}, fmt.Errorf("entry %d of %s: %w", e.Sequence, OutcomesStream, err)
+	}
+	return StoredRecord{Record: r, Position: Position{Sequence: e.Sequence, Time: e.Time}}, nil
+}
+
+// AppendDuplicate stores the audit entry of a redelivery. It expects nothing,
+// and may store the entry twice: readers count by its id. Errors are those of
+// Append; it gets [ErrFull] once 90 % of the stream are used.
+func (o *Outcomes) AppendDuplicate(ctx context.Context, d event.Duplicate) error {
+	if !o.room.left(ctx, &o.stream) {
+		return fmt.Errorf("append duplicate of event %s: %w: what is left is for results", d.Event.Key, ErrFull)
+	}
+	data, err := json.Marshal(d)
+	if err != nil {
+		return fmt.Errorf("append duplicate of event %s: %w", d.Event.Key, err)
+	}
+	msg := &nats.Msg{Subject: AuditSubject(d.Event.Tenant), Header: duplicateHeaders(d), Data: data}
+	err = repeat(ctx, func(bool) error { return o.commits.append(ctx, newEntry(msg, d.ID)) })
+	if err != nil {
+		return fmt.Errorf("append duplicate of event %s: %w", d.Event.Key, err)
+	}
+	return nil
+}

@@ -1,0 +1,56 @@
+package streams
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+)
+
+// repeat calls attempt until it ends in something definite or ctx is done. An
+// attempt is told whether an earlier one may have been stored. If so, and no
+// later attempt settles it, the result wraps ErrUnknown.
+func repeat(ctx context.Context, attempt func(maybeStored bool) error) error {
+	pause := newBackOff()
+	maybeStored := false
+	for {
+		err := attempt(maybeStored)
+		if definite(err) {
+			return doubt(err, maybeStored)
+		}
+		maybeStored = maybeStored || mayBeStored(err)
+		select {
+		case <-ctx.Done():
+			return doubt(err, maybeStored)
+		case <-time.After(pause.NextBackOff()):
+		}
+	}
+}
+
+// definite: stored, or an answer that no repetition changes by itself.
+func definite(err error) bool {
+	if _, conflict := errors.AsType[*ConflictError](err); conflict {
+		return true
+	}
+	if _, large := errors.AsType[*TooLargeError](err); large {
+		return true
+	}
+	return err == nil || errors.Is(err, ErrFull) || errors.Is(err, ErrClosed)
+}
+
+func doubt(err error, maybeStored bool) error {
+	_, conflict := errors.AsType[*ConflictError](err)
+	if err == nil || conflict || !maybeStored || mayBeStored(err) {
+		return unavailable(err)
+	}
+	return fmt.Errorf("%w: %w", ErrUnknown, err)
+}
+
+// newBackOff returns the pauses between attempts: 50 ms growing to 2 s, jittered.
+func newBackOff() *backoff.ExponentialBackOff {
+	b := backoff.NewExponentialBackOff()
+	b.InitialInterval, b.MaxInterval, b.Multiplier = 50*time.Millisecond, 2*time.Second, 2
+	return b
+}

@@ -1,0 +1,96 @@
+package streams
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Entry is one entry of a stream as it is stored.
+type Entry struct {
+	Sequence uint64
+	Time     time.Time // when the stream stored it
+	Subject  string
+	Header   nats.Header
+	Data     []byte
+}
+
+// StreamInfo is where a stream stands.
+type StreamInfo struct {
+	Created  time.Time // another one than before means that it is another stream
+	First    uint64    // sequence of the first entry
+	Last     uint64    // sequence of the last entry that was ever stored
+	Messages uint64
+	Bytes    uint64
+	MaxBytes int64 // -1: no limit
+}
+
+// stream is what the four streams have in common.
+type stream struct {
+	name   string
+	nc     *nats.Conn
+	js     jetstream.JetStream
+	handle jetstream.Stream
+	log    *slog.Logger
+}
+
+// Info returns where the stream stands.
+func (s *stream) Info(ctx context.Context) (StreamInfo, error) {
+	ctx, cancel := withAckWait(ctx)
+	defer cancel()
+	info, err := s.handle.Info(ctx)
+	if err != nil {
+		return StreamInfo{}, fmt.Errorf("info of %s: %w: %w", s.name, ErrUnavailable, err)
+	}
+	return StreamInfo{
+		Created: info.Created, First: info.State.FirstSeq, Last: info.State.LastSeq,
+		Messages: info.State.Msgs, Bytes: info.State.Bytes, MaxBytes: info.Config.MaxBytes,
+	}, nil
+}
+
+// Entry returns the entry at a sequence, or [ErrNotFound]. On a replicated
+// stream the answer may lag behind by a moment.
+func (s *stream) Entry(ctx context.Context, sequence uint64) (Entry, error) {
+	ctx, cancel := withAckWait(ctx)
+	defer cancel()
+	m, err := s.handle.GetMsg(ctx, sequence)
+	if err != nil {
+		return Entry{}, fmt.Errorf("entry %d of %s: %w", sequence, s.name, readError(err))
+	}
+	return entryOf(m), nil
+}
+
+// last returns the last entry of a subject. On a replicated stream the answer
+// may lag behind by a moment.
+func (s *stream) last(ctx context.Context, subject string) (Entry, error) {
+	ctx, cancel := withAckWait(ctx)
+	defer cancel()
+	m, err := s.handle.GetLastMsgForSubject(ctx, subject)
+	if err != nil {
+		return Entry{}, fmt.Errorf("last entry of %s: %w", subject, readError(err))
+	}
+	return entryOf(m), nil
+}
+
+// entryOf leaves out the headers that a direct get adds, so that an entry
+// looks the same however it was read.
+func entryOf(m *jetstream.RawStreamMsg) Entry {
+	for name := range m.Header {
+		switch name {
+		case jetstream.StreamHeader, jetstream.SequenceHeader, jetstream.TimeStampHeaer,
+			jetstream.SubjectHeader, jetstream.LastSequenceHeader, "Nats-Num-Pending":
+			delete(m.Header, name)
+		}
+	}
+	return Entry{Sequence: m.Sequence, Time: m.Time.UTC(), Subject: m.Subject, Header: m.Header, Data: m.Data}
+}
+
+// withAckWait bounds one request: a request that is lost with its connection
+// never gets an answer.
+func withAckWait(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, ackWait)
+}

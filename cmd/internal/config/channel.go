@@ -54,9 +54,15 @@ type Email struct {
 // Webhook is what is common to the calls of a channel; the recipients are the
 // addresses that are called.
 type Webhook struct {
-	Secret       Secret `yaml:"secret,omitempty"`
-	SecretFile   string `yaml:"secret_file,omitempty"`
-	AllowPrivate bool   `yaml:"allow_private,omitempty"`
+	// Secret signs: "whsec_" and 24 to 64 bytes in base64. Several, separated by
+	// blanks, each sign, so that receivers can change over.
+	Secret       Secret   `yaml:"secret,omitempty"`
+	SecretFile   string   `yaml:"secret_file,omitempty"`
+	AllowPrivate bool     `yaml:"allow_private,omitempty"` // call loopback and private networks too
+	AllowedCIDRs []string `yaml:"allowed_cidrs,omitempty,flow"`
+	MaxResponse  int64    `yaml:"max_response,omitempty"` // bytes read of an answer
+	CAFile       string   `yaml:"ca_file,omitempty"`      // PEM, beside the system's
+	UserAgent    string   `yaml:"user_agent,omitempty"`
 }
 
 // The forms in which channels stand in a file: the section of the kind beside

@@ -20,6 +20,7 @@ import (
 	"slices"
 	"time"
 
+	"tidings/bridge"
 	"tidings/dispatcher/plan"
 	"tidings/streams/event"
 )
@@ -77,6 +78,8 @@ type AMQP struct {
 	Bindings []string `yaml:"bindings,omitempty"` // routing keys that bind the queue to the exchange
 	Topology string   `yaml:"topology"`           // assert or declare
 	Window   int      `yaml:"window"`             // deliveries in hand at a time; 0 lets the bridge choose
+	// Mapping says where the attributes of an event are found in a delivery.
+	Mapping bridge.Mapping `yaml:"mapping,omitempty"`
 }
 
 // NATS is where the log is. An empty URL means the server in this process.

@@ -105,6 +105,14 @@ func TestLoadValues(t *testing.T) {
 		}, c.Rules)
 		require.NoError(t, c.Validate())
 	})
+	t.Run("the configuration of the example shop is valid", func(t *testing.T) {
+		c, err := config.Load("../../../examples/shop/tidings.yaml", nil)
+		require.NoError(t, err)
+		require.NoError(t, c.Validate())
+		require.DirExists(t, c.Templates)
+		require.NotEmpty(t, c.Rules.Routes)
+		require.Regexp(t, "^whsec_", c.Channels["partners"].Webhook.Config(0).Secrets[0])
+	})
 	t.Run("0 is a duration", func(t *testing.T) {
 		c, err := load(t, "staleness: 0\nhorizon: 0\n")
 		require.NoError(t, err)

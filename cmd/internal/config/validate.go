@@ -110,6 +110,12 @@ func (a AMQP) validate(ps *Problems) {
 	if a.Window < 0 || a.Window > 65535 {
 		ps.add("amqp.window", "%d is not between 0 and 65535", a.Window)
 	}
+	if err := a.Mapping.Validate(); err != nil {
+		for _, line := range slices.Sorted(strings.SplitSeq(err.Error(), "\n")) {
+			key, message, _ := strings.Cut(line, ": ")
+			ps.add("amqp."+key, "%s", message)
+		}
+	}
 }
 
 func (n NATS) validate(ps *Problems) {
@@ -176,6 +182,9 @@ func (c Config) validateChannels(ps *Problems) {
 			ps.add(key, "a channel's name has 1 to 64 of the characters a-z, 0-9, - and _")
 		}
 		channel.Tuning.validate(ps, key, c.Policy)
+		if channel.Webhook != nil {
+			channel.Webhook.validate(ps, key)
+		}
 	}
 }
 

@@ -40,15 +40,18 @@ func TestValidate(t *testing.T) {
 		"a factor that shrinks":                          {`policy: {factor: 0.5}`, `policy.factor: 0.5 is not between 1 and 100`},
 		"a round at once":                                {`policy: {rounds: [1s, 0]}`, `policy.rounds[1]: 0s is not between 1ns and 168h`},
 		"a channel without content":                      {"channels: {mail: }", `channels.mail: is empty: set kind to email or webhook`},
-		"a channel's name with a blank":                  {"channels: {\"a b\": {kind: webhook}}", `channels.a b: a channel's name has 1 to 64 of the characters a-z, 0-9, - and _`},
-		"a channel's unknown on_unknown":                 {"channels: {h: {kind: webhook, on_unknown: retry}}", `channels.h.on_unknown: "retry" is not one of resend, hold`},
-		"a call longer than a lease allows":              {"channels: {h: {kind: webhook, timeout: 1m}}", `channels.h.timeout: 1m is not between 0 and 30s, which is what fits in a lease`},
-		"a channel's negative tries":                     {"channels: {h: {kind: webhook, tries: -1}}", `channels.h.tries: -1 is not between 1 and 100`},
+		"a channel's name with a blank":                  {"channels: {\"a b\": {kind: webhook, secret: s}}", `channels.a b: a channel's name has 1 to 64 of the characters a-z, 0-9, - and _`},
+		"a channel's unknown on_unknown":                 {"channels: {h: {kind: webhook, secret: s, on_unknown: retry}}", `channels.h.on_unknown: "retry" is not one of resend, hold`},
+		"a call longer than a lease allows":              {"channels: {h: {kind: webhook, secret: s, timeout: 1m}}", `channels.h.timeout: 1m is not between 0 and 30s, which is what fits in a lease`},
+		"a channel's negative tries":                     {"channels: {h: {kind: webhook, secret: s, tries: -1}}", `channels.h.tries: -1 is not between 1 and 100`},
+		"a webhook without secret":                       {"channels: {h: {kind: webhook}}", `channels.h.secret: is missing: set "whsec_" and 24 to 64 random bytes in base64, such as whsec_$(openssl rand -base64 32)`},
+		"a network that is none":                         {"channels: {h: {kind: webhook, secret: s, allowed_cidrs: [10.0.0.0/8, local]}}", `channels.h.allowed_cidrs[1]: "local" is not a network such as 10.0.0.0/8`},
+		"a mapping that cannot be meant":                 {"amqp: {mapping: {id: {constant: x}}}", `amqp.mapping.id.constant: events need different ids: remove it`},
 		"a negative staleness":                           {`staleness: -1h`, `staleness: must not be negative; 0 switches the check off`},
 		"a negative horizon":                             {`horizon: -1h`, `horizon: must not be negative; 0 remembers for ever`},
 		"staleness off with a horizon":                   {`staleness: 0`, `staleness: 0 with a horizon of 336h sends an event again that comes back after it: set horizon to 0, or accept_duplicates_after_horizon to true`},
 		"a horizon shorter than what may still happen":   {`horizon: 200h`, `horizon: 200h is too short: an event may still be retried or come back for 218h35m30s (staleness 168h + rounds 2h35m30s + deferral 24h + margin 24h)`},
-		"a horizon shorter than the rounds of a channel": {"horizon: 240h\nchannels: {h: {kind: webhook, rounds: [24h, 24h]}}", `horizon: 240h is too short: an event may still be retried or come back for 264h (staleness 168h + rounds 48h + deferral 24h + margin 24h)`},
+		"a horizon shorter than the rounds of a channel": {"horizon: 240h\nchannels: {h: {kind: webhook, secret: s, rounds: [24h, 24h]}}", `horizon: 240h is too short: an event may still be retried or come back for 264h (staleness 168h + rounds 48h + deferral 24h + margin 24h)`},
 		"a suppression without address":                  {`suppressions: [{tenant: t}]`, `suppressions[0].address: is empty: a suppression needs the address that gets nothing`},
 		"a suppression on no channel":                    {`suppressions: [{address: a@b, channel: mial}]`, `suppressions[0].channel: there is no channel "mial"`},
 	} {
@@ -59,7 +62,7 @@ func TestValidate(t *testing.T) {
 		})
 	}
 	t.Run("everything wrong is reported at once, in the order of the file's sections", func(t *testing.T) {
-		c, err := load(t, "data: ''\nmissing_id: drop\npolicy: {tries: 0}\nchannels: {h: {kind: webhook}, a: }\n")
+		c, err := load(t, "data: ''\nmissing_id: drop\npolicy: {tries: 0}\nchannels: {h: {kind: webhook, secret: s}, a: }\n")
 		require.NoError(t, err)
 		require.EqualError(t, c.Validate(), "data: is empty: name a directory\n"+
 			"missing_id: \"drop\" is not one of derive, quarantine\n"+

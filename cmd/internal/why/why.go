@@ -119,6 +119,8 @@ func (t *teller) entry(e store.Entry) {
 		t.duplicate(*e.Redelivery)
 	case e.Kind == event.KindLate && (e.Phase == event.PhaseSettled || e.Phase == event.PhaseDead):
 		t.facts("late, after the event had ended: ")
+	case e.Kind == event.KindLate:
+		t.facts("late, after its claim was taken over: ")
 	default:
 		t.facts("")
 	}

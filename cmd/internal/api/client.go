@@ -1,0 +1,261 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"tidings/store"
+	"tidings/streams/event"
+)
+
+// Client asks a running tidings. Its errors say what to do: an
+// *[UnreachableError] if nothing or something else answers, a *[ProblemError]
+// if tidings says no.
+type Client struct {
+	BaseURL string // such as http://127.0.0.1:8420
+	Token   string
+	// HTTP makes the requests; nil takes one with a timeout of a minute. It is
+	// never to follow redirects, which would send the token somewhere else.
+	HTTP *http.Client
+}
+
+// UnreachableError means that there is no tidings at the URL.
+type UnreachableError struct {
+	URL string
+	Err error
+}
+
+// Error implements error.
+func (e *UnreachableError) Error() string {
+	return fmt.Sprintf("no tidings at %s: start it with `tidings serve`, or set --url or TIDINGS_URL (%s)", e.URL, e.Err)
+}
+
+// Unwrap returns what happened.
+func (e *UnreachableError) Unwrap() error { return e.Err }
+
+// ProblemError is a refusal or failure in the words of the server.
+type ProblemError struct {
+	Status  int    // of HTTP
+	Name    string // stable, such as not-found
+	Detail  string
+	Details []string
+}
+
+// Error implements error.
+func (e *ProblemError) Error() string {
+	text := e.Detail
+	if e.Status == http.StatusUnauthorized {
+		text += ": set --token, --token-file or TIDINGS_TOKEN; without them it is read from api.token in the data directory (--data)"
+	}
+	for _, d := range e.Details {
+		text += "\n  " + d
+	}
+	return text
+}
+
+// EventQuery chooses ledger rows: those of a query, and with the id that a
+// producer gave, if it is set.
+type EventQuery struct {
+	store.Query
+	ID string
+}
+
+// Events returns a page of ledger rows, newest first.
+func (c *Client) Events(ctx context.Context, q EventQuery) (store.Page[store.Row], error) {
+	v := values{}
+	v.set("id", q.ID)
+	v.set("tenant", q.Tenant)
+	v.set("type", q.Type)
+	v.set("outcome", string(q.Outcome))
+	v.set("phase", string(q.Phase))
+	v.page(q.Since, q.Until, q.Limit, q.Cursor)
+	return get[store.Page[store.Row]](ctx, c, "/v1/events", v)
+}
+
+// Event returns the event that a key, or an id of a tenant, names. An empty
+// tenant means all.
+func (c *Client) Event(ctx context.Context, id, tenant string) (Event, error) {
+	v := values{}
+	v.set("tenant", tenant)
+	return get[Event](ctx, c, "/v1/events/"+url.PathEscape(id), v)
+}
+
+// History returns the whole history of an event, in order.
+func (c *Client) History(ctx context.Context, key event.Key) ([]store.Entry, error) {
+	entries := []store.Entry{}
+	v := values{}
+	for {
+		part, err := get[History](ctx, c, "/v1/events/"+url.PathEscape(string(key))+"/history", v)
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, part.Items...)
+		if part.Next == 0 {
+			return entries, nil
+		}
+		v = values{"after": {strconv.FormatUint(part.Next, 10)}}
+	}
+}
+
+// DeadLetters returns a page of the dead-letter list, newest first.
+func (c *Client) DeadLetters(ctx context.Context, q store.LetterQuery) (store.Page[store.Letter], error) {
+	v := values{}
+	v.set("tenant", q.Tenant)
+	v.set("cause", string(q.Cause))
+	v.set("kind", string(q.Kind))
+	v.set("type", q.Type)
+	v.page(q.Since, q.Until, q.Limit, q.Cursor)
+	return get[store.Page[store.Letter]](ctx, c, "/v1/deadletters", v)
+}
+
+// DeadLetter returns a dead letter with its payload.
+func (c *Client) DeadLetter(ctx context.Context, key event.Key) (event.Letter, error) {
+	return get[event.Letter](ctx, c, "/v1/deadletters/"+url.PathEscape(string(key)), nil)
+}
+
+// Payload returns the payload of a dead letter, byte for byte.
+func (c *Client) Payload(ctx context.Context, key event.Key) ([]byte, error) {
+	_, body, err := c.do(ctx, http.MethodGet, "/v1/deadletters/"+url.PathEscape(string(key))+"/raw", nil, nil)
+	return body, err
+}
+
+// Status returns where the process stands.
+func (c *Client) Status(ctx context.Context) (Status, error) {
+	return get[Status](ctx, c, "/v1/status", nil)
+}
+
+// Publish hands in an event with the headers that describe it.
+func (c *Client) Publish(ctx context.Context, header http.Header, body []byte) (Accepted, error) {
+	_, answer, err := c.do(ctx, http.MethodPost, "/v1/events", header, body)
+	if err != nil {
+		return Accepted{}, err
+	}
+	return decode[Accepted](c, answer)
+}
+
+// values are query parameters; what is empty is left out.
+type values url.Values
+
+func (v values) set(name, value string) {
+	if value != "" {
+		v[name] = []string{value}
+	}
+}
+
+func (v values) page(since, until time.Time, limit int, cursor string) {
+	if !since.IsZero() {
+		v.set("since", since.UTC().Format(time.RFC3339Nano))
+	}
+	if !until.IsZero() {
+		v.set("until", until.UTC().Format(time.RFC3339Nano))
+	}
+	if limit != 0 {
+		v.set("limit", strconv.Itoa(limit))
+	}
+	v.set("cursor", cursor)
+}
+
+func get[T any](ctx context.Context, c *Client, path string, v values) (T, error) {
+	if len(v) > 0 {
+		path += "?" + url.Values(v).Encode()
+	}
+	_, body, err := c.do(ctx, http.MethodGet, path, nil, nil)
+	if err != nil {
+		var none T
+		return none, err
+	}
+	return decode[T](c, body)
+}
+
+func decode[T any](c *Client, body []byte) (T, error) {
+	var value T
+	if err := json.Unmarshal(body, &value); err != nil {
+		return value, c.stranger(fmt.Errorf("its answer is not what tidings says: %w", err))
+	}
+	return value, nil
+}
+
+// maxAnswer bounds what is read of an answer; a letter is the largest.
+const maxAnswer = 64 << 20
+
+// do makes one request, and returns the answer if it is a good one.
+func (c *Client) do(ctx context.Context, method, path string, header http.Header, body []byte) (int, []byte, error) {
+	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(c.BaseURL, "/")+path, bytes.NewReader(body))
+	if err != nil {
+		return 0, nil, fmt.Errorf("the URL %q is not one: set --url or TIDINGS_URL to something like http://127.0.0.1:8420", c.BaseURL)
+	}
+	for name, v := range header {
+		req.Header[name] = v
+	}
+	req.Header.Set("Authorization", "Bearer "+c.Token)
+	res, err := c.http().Do(req)
+	if err != nil {
+		if ctx.Err() != nil {
+			return 0, nil, context.Cause(ctx)
+		}
+		return 0, nil, c.stranger(plain(err))
+	}
+	defer res.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	switch {
+	case err != nil:
+		return 0, nil, c.stranger(fmt.Errorf("its answer broke off: %w", err))
+	case res.StatusCode/100 == 2:
+		return res.StatusCode, answer, nil
+	}
+	return res.StatusCode, nil, c.refusal(res, answer)
+}
+
+// plain leaves out method and URL, which the message has already.
+func plain(err error) error {
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		return u.Err
+	}
+	return err
+}
+
+func (c *Client) http() *http.Client {
+	if c.HTTP != nil {
+		return c.HTTP
+	}
+	return &http.Client{
+		Timeout:       time.Minute,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+func (c *Client) stranger(err error) error { return &UnreachableError{URL: c.BaseURL, Err: err} }
+
+// refusal reads the problem in an answer.
+func (c *Client) refusal(res *http.Response, body []byte) error {
+	var p huma.ErrorModel
+	err := json.Unmarshal(body, &p)
+	if err != nil || !strings.HasPrefix(res.Header.Get("Content-Type"), "application/problem+json") {
+		return c.stranger(fmt.Errorf("what answers there is not tidings: it says %s", res.Status))
+	}
+	problem := &ProblemError{
+		Status: res.StatusCode, Name: strings.TrimPrefix(p.Type, problemPrefix), Detail: p.Detail,
+	}
+	for _, d := range p.Errors {
+		problem.Details = append(problem.Details, detail(d))
+	}
+	return problem
+}
+
+func detail(d *huma.ErrorDetail) string {
+	if d.Location == "key" {
+		return fmt.Sprintf("%v  %s", d.Value, d.Message)
+	}
+	return fmt.Sprintf("%s: %s", d.Location, d.Message)
+}

@@ -1,0 +1,159 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"tidings/bridge"
+	"tidings/streams"
+	"tidings/streams/event"
+)
+
+// Accepted says what became of an event that was taken in.
+type Accepted struct {
+	Key       event.Key `json:"key"`       // of the event, or of the dead letter
+	Sequence  uint64    `json:"sequence"`  // in EVENTS, or in DEADLETTERS
+	Duplicate bool      `json:"duplicate"` // it was there before
+	// Quarantined is why it became a dead letter; empty for an event.
+	Quarantined event.Cause `json:"quarantined,omitempty"`
+}
+
+// acceptTimeout bounds how long an event waits for the log.
+const acceptTimeout = 20 * time.Second
+
+// registerPublish registers the endpoint beside the library, whose buffer for
+// bodies is used again as soon as the request ends, when a commit may still
+// hold what is in it.
+func (s *Server) registerPublish(mux *http.ServeMux, spec *huma.OpenAPI) {
+	mux.HandleFunc("POST /v1/events", s.publish)
+	binary := &huma.Schema{Type: "string", Format: "binary"}
+	spec.AddOperation(&huma.Operation{
+		OperationID: "publish-event", Method: http.MethodPost, Path: "/v1/events", Tags: []string{"events"},
+		Summary: "Take in one event",
+		Description: "A CloudEvent in binary mode (ce- headers) or structured mode (application/cloudevents+json), or any body " +
+			"with the headers event-id, event-type, event-source, tenant-id, correlation-id and occurred-at, all optional but the type. " +
+			"What cannot be an event is kept as a dead letter, and the answer says so.",
+		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{
+			"application/cloudevents+json": {Schema: &huma.Schema{Type: "object"}},
+			"application/json":             {Schema: &huma.Schema{}},
+			"*/*":                          {Schema: binary},
+		}},
+		Responses: map[string]*huma.Response{
+			"202": {
+				Description: "It is stored",
+				Content: map[string]*huma.MediaType{"application/json": {
+					Schema: huma.SchemaFromType(spec.Components.Schemas, reflect.TypeFor[Accepted]()),
+				}},
+			},
+			"413": problemResponse(spec, "The body is too large"),
+			"503": problemResponse(spec, "The log is down or full: send it again after Retry-After"),
+		},
+	})
+}
+
+func problemResponse(spec *huma.OpenAPI, description string) *huma.Response {
+	return &huma.Response{
+		Description: description,
+		Content: map[string]*huma.MediaType{"application/problem+json": {
+			Schema: huma.SchemaFromType(spec.Components.Schemas, reflect.TypeFor[huma.ErrorModel]()),
+		}},
+	}
+}
+
+func (s *Server) publish(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.MaxBody))
+	if err != nil {
+		writeProblem(w, s.unread(err))
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), acceptTimeout)
+	defer cancel()
+	receipt, err := s.Door.Accept(ctx, arrival(r.Header, body))
+	if err != nil {
+		s.Logger.Warn("an event was not taken in", "error", err)
+		w.Header().Set("Retry-After", retryAfter)
+		writeProblem(w, problem(http.StatusServiceUnavailable, "unavailable", notTaken(err)))
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusAccepted)
+	_ = json.NewEncoder(w).Encode(Accepted(receipt)) // nobody is left to tell
+}
+
+func (s *Server) unread(err error) *huma.ErrorModel {
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		return problem(http.StatusRequestEntityTooLarge, "too-large",
+			fmt.Sprintf("the body has more than %d bytes, the most that an event may have", s.MaxBody))
+	}
+	return problem(http.StatusBadRequest, "unread", "the body did not arrive whole")
+}
+
+func notTaken(err error) string {
+	if errors.Is(err, streams.ErrFull) {
+		return "the log is full: make room, and send the event again"
+	}
+	return "the log cannot take events now: send the event again"
+}
+
+// arrival is what the request brings to the door. Its body is not used again.
+func arrival(header http.Header, body []byte) bridge.Arrival {
+	envelope, err := envelopeOf(header, body)
+	return bridge.Arrival{
+		Envelope: envelope, Err: err, Body: body, Where: "http", Stage: event.StageHTTP,
+		Delivery: event.Delivery{Broker: "http", Properties: kept(header)},
+	}
+}
+
+// envelopeOf reads a CloudEvent, and anything else as if it had come over AMQP
+// with the same headers.
+func envelopeOf(header http.Header, body []byte) (event.Envelope, error) {
+	contentType := header.Get("Content-Type")
+	if header.Get("Ce-Specversion") != "" || strings.HasPrefix(strings.ToLower(contentType), "application/cloudevents") {
+		return bridge.FromHTTP(header, body)
+	}
+	plain := amqp.Delivery{ContentType: contentType, Headers: amqp.Table{}, Body: body}
+	for _, name := range plainHeaders() {
+		if v := header.Get(name); v != "" {
+			plain.Headers[name] = v
+		}
+	}
+	return bridge.Mapping{}.FromAMQP(plain)
+}
+
+// plainHeaders are the headers that describe an event that is no CloudEvent.
+func plainHeaders() []string {
+	return []string{
+		"event-id", "event-type", "event-source", "tenant-id", "correlation-id", "occurred-at",
+		"traceparent", "tracestate",
+	}
+}
+
+// kept returns the headers that a dead letter keeps: those that describe the
+// event, and none that may hold a credential.
+func kept(header http.Header) map[string]string {
+	properties := map[string]string{}
+	for name, values := range header {
+		if name = strings.ToLower(name); strings.HasPrefix(name, "ce-") {
+			properties[name] = strings.Join(values, ", ")
+		}
+	}
+	for _, name := range plainHeaders() {
+		if v := header.Get(name); v != "" {
+			properties[name] = v
+		}
+	}
+	if v := header.Get("Content-Type"); v != "" {
+		properties["content_type"] = v
+	}
+	return properties
+}

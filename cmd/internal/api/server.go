@@ -1,0 +1,209 @@
+// Package api is the HTTP API of Tidings, server and client.
+//
+// # What to believe
+//
+//   - Every endpoint but /healthz and /readyz wants the bearer token, which is
+//     compared in constant time. There is no way to run without one: [EnsureToken]
+//     makes one where none is configured.
+//   - Answers are JSON in the types of packages store and event; errors are
+//     problem+json (RFC 9457) whose type is urn:tidings: and a stable name. An
+//     unknown query parameter is refused, not ignored.
+//   - An event that was answered with 202 is stored as safely as one that was
+//     acknowledged to RabbitMQ. After any other answer it may be sent again: with
+//     an id of its own it is recognised.
+//   - What is read is the ledger, a projection: it may lag behind the log by a
+//     moment. Nothing in here changes an event.
+//   - Requests are bounded in size, headers and time. A browser's request from
+//     another origin is refused.
+//
+// GET /openapi.json describes all of it.
+package api
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"syscall"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"tidings/bridge"
+	"tidings/store"
+	"tidings/streams/event"
+)
+
+// Ledger is what is asked about events. [store.Store] is one.
+type Ledger interface {
+	Events(store.Query) (store.Page[store.Row], error)
+	Event(event.Key) (store.Row, error)
+	FindID(eventID, tenant string) ([]store.Row, error)
+	Messages(event.Key) ([]event.Message, error)
+	History(key event.Key, after uint64, limit int) ([]store.Entry, error)
+	DeadLetters(store.LetterQuery) (store.Page[store.Letter], error)
+	DeadLetter(event.Key) (store.Letter, error)
+	Counts() (store.Counts, error)
+}
+
+// Door takes events in. [bridge.Door] is one.
+type Door interface {
+	Accept(context.Context, bridge.Arrival) (bridge.Receipt, error)
+}
+
+// Letters holds the dead letters with their payloads. [streams.DeadLetters] is one.
+type Letters interface {
+	// Get returns the letter and its sequence, or an error that is streams.ErrNotFound.
+	Get(ctx context.Context, tenant string, key event.Key) (event.Letter, uint64, error)
+}
+
+// Options are what a server needs. Ledger, Door, Letters and Token are required.
+type Options struct {
+	Ledger  Ledger
+	Door    Door
+	Letters Letters
+	Token   string
+	// Parts says of every part whether work moves through it. It is asked by
+	// /readyz, so it answers at once. None means ready.
+	Parts func(context.Context) []Part
+	// Streams says how full the streams are; it may be nil.
+	Streams func(context.Context) ([]Stream, error)
+	// Version is shown by status.
+	Version string
+	// MaxBody bounds the body of an event in bytes; 8 MiB if zero.
+	MaxBody int64
+	// Drain is how long requests may take after the end of Run's context; 5 s if zero.
+	Drain time.Duration
+	// Now is time.Now if nil.
+	Now    func() time.Time
+	Logger *slog.Logger // nil discards
+}
+
+// Server is the API's server.
+type Server struct {
+	Options
+	started time.Time
+	handler http.Handler
+}
+
+// New returns a server. It starts nothing.
+func New(o Options) (*Server, error) {
+	if o.Ledger == nil || o.Door == nil || o.Letters == nil || o.Token == "" {
+		return nil, errors.New("api: Ledger, Door, Letters and Token are required")
+	}
+	if o.Parts == nil {
+		o.Parts = func(context.Context) []Part { return nil }
+	}
+	if o.Streams == nil {
+		o.Streams = func(context.Context) ([]Stream, error) { return nil, nil }
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	o.MaxBody = cmp.Or(o.MaxBody, 8<<20)
+	o.Drain = cmp.Or(o.Drain, 5*time.Second)
+	s := &Server{Options: o, started: o.Now().UTC()}
+	handler, err := s.routes()
+	s.handler = handler
+	return s, err
+}
+
+// routes registers every endpoint and puts the guards around them.
+func (s *Server) routes() (http.Handler, error) {
+	mux := http.NewServeMux()
+	api := humago.New(mux, description(s.Version))
+	s.registerEvents(api)
+	s.registerLetters(api)
+	s.registerStatus(api)
+	s.registerPublish(mux, api.OpenAPI())
+	spec, err := json.Marshal(api.OpenAPI())
+	if err != nil {
+		return nil, fmt.Errorf("api: describe: %w", err)
+	}
+	mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/openapi+json")
+		_, _ = w.Write(spec)
+	})
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		writeProblem(w, problem(http.StatusNotFound, "no-endpoint",
+			fmt.Sprintf("there is no endpoint %s %s: GET /openapi.json lists them", r.Method, r.URL.Path)))
+	})
+	return s.guard(mux), nil
+}
+
+// description is the head of the OpenAPI document. The library's own routes are
+// left out: its documentation page loads scripts from elsewhere, and its
+// document is made anew by the first requests, without a lock.
+func description(version string) huma.Config {
+	config := huma.DefaultConfig("Tidings", cmp.Or(version, "dev"))
+	config.DocsPath, config.OpenAPIPath, config.SchemasPath = "", "", ""
+	config.CreateHooks = nil // no $schema members in answers
+	config.RejectUnknownQueryParameters = true
+	config.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaName)
+	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
+		"bearer": {Type: "http", Scheme: "bearer"},
+	}
+	config.Security = []map[string][]string{{"bearer": {}}}
+	return config
+}
+
+// Handler returns the API as a handler, guards included.
+func (s *Server) Handler() http.Handler { return s.handler }
+
+// Limits of a connection.
+const (
+	headerTimeout  = 5 * time.Second
+	requestTimeout = time.Minute
+	idleTimeout    = 2 * time.Minute
+	maxHeaderBytes = 64 << 10 // an event's headers have at most 48 KiB
+)
+
+// Run serves on l until ctx is done, then lets requests end for Drain, and
+// closes l. It returns nil then, and an error if serving ends before.
+func (s *Server) Run(ctx context.Context, l net.Listener) error {
+	server := &http.Server{
+		Handler:           s.handler,
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       requestTimeout,
+		WriteTimeout:      requestTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          slog.NewLogLogger(s.Logger.Handler(), slog.LevelDebug),
+	}
+	stopped := make(chan error, 1)
+	stop := context.AfterFunc(ctx, func() { stopped <- s.shutdown(ctx, server) })
+	err := server.Serve(l)
+	if stop() { // ctx is not done: serving ended by itself
+		return fmt.Errorf("serve the API on %s: %w", l.Addr(), err)
+	}
+	return <-stopped
+}
+
+func (s *Server) shutdown(ctx context.Context, server *http.Server) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.Drain)
+	defer cancel()
+	if err := server.Shutdown(ctx); err != nil {
+		return server.Close() // the requests that are left had their time
+	}
+	return nil
+}
+
+// Listen opens the address for [Server.Run].
+func Listen(ctx context.Context, address string) (net.Listener, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fmt.Errorf("%s is in use, by another tidings perhaps: stop it, or set api.listen (or TIDINGS_API_LISTEN) to another address", address)
+	case err != nil:
+		return nil, fmt.Errorf("listen for the API: %w", err)
+	}
+	return l, nil
+}

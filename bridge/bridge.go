@@ -1,0 +1,215 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill"
+	wamqp "github.com/ThreeDotsLabs/watermill-amqp/v2/pkg/amqp"
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"tidings/streams"
+	"tidings/streams/event"
+)
+
+// Options are what a bridge works with. The zero value works.
+type Options struct {
+	// Log is nil for none.
+	Log *slog.Logger
+	// Probe says whether the log can be reached. It is asked before the bridge
+	// consumes, and after the window was given back until it answers nil. Nil:
+	// the bridge just tries.
+	Probe func(context.Context) error
+	// LookEvery is how often the queue is looked at for the status, 10 s if zero.
+	LookEvery time.Duration
+	// StallAfter is how long nothing may move although there is work, before
+	// the bridge is not ready; 30 s if zero.
+	StallAfter time.Duration
+	// Now is time.Now if nil.
+	Now func() time.Time
+}
+
+// Bridge takes events from one queue to the door. Make one with [New].
+type Bridge struct {
+	config Config
+	door   *Door
+	opts   Options
+	broker string
+	state  *tracker
+	wlog   watermill.LoggerAdapter
+}
+
+// New returns a bridge from a queue to door, or says everything that is wrong
+// with config. It starts nothing.
+func New(config Config, door *Door, opts Options) (*Bridge, error) {
+	if err := config.Validate(); err != nil {
+		return nil, fmt.Errorf("bridge: %w", err)
+	}
+	config = config.withDefaults()
+	if opts.Log == nil {
+		opts.Log = slog.New(slog.DiscardHandler)
+	}
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	setDefault(&opts.LookEvery, 10*time.Second)
+	setDefault(&opts.StallAfter, 30*time.Second)
+	state := newTracker(config, opts.Log, opts.Now, opts.StallAfter)
+	return &Bridge{
+		config: config, door: door, opts: opts, broker: state.status.Broker, state: state,
+		wlog: watermill.NewSlogLoggerWithLevelMapping(opts.Log, map[slog.Level]slog.Level{slog.LevelInfo: slog.LevelDebug}),
+	}, nil
+}
+
+// Status returns how the bridge is doing. It may be called at any time.
+func (b *Bridge) Status() Status { return b.state.get() }
+
+// Run consumes until ctx is done, whatever the broker does meanwhile. Then it
+// takes nothing more, finishes what it has in hand within the drain time and
+// returns nil. It must not be called while it runs.
+func (b *Bridge) Run(ctx context.Context) error {
+	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: b.closeTimeout()}, b.wlog)
+	if err != nil {
+		return fmt.Errorf("bridge: %w", err)
+	}
+	router.AddConsumerHandler("bridge", b.config.Queue, b.subscriber(), b.handle)
+
+	closed := make(chan error, 1)
+	ended := make(chan struct{})
+	go func() {
+		select {
+		case <-ctx.Done():
+			<-router.Running() // a router that is closed before it runs hangs
+			closed <- router.Close()
+		case <-ended:
+			closed <- nil
+		}
+	}()
+	// The subscriber, not the context, decides when deliveries end.
+	err = router.Run(context.WithoutCancel(ctx))
+	close(ended)
+	if err := errors.Join(err, <-closed); err != nil {
+		return fmt.Errorf("bridge: %w", err)
+	}
+	return nil
+}
+
+// closeTimeout is longer than a session can take to finish.
+func (b *Bridge) closeTimeout() time.Duration {
+	return b.config.Drain + killGrace + 2*closeTimeout + dialTimeout
+}
+
+func (b *Bridge) subscriber() *subscriber {
+	return &subscriber{
+		config: b.config.watermill(), drain: b.config.Drain, probe: b.opts.Probe, every: b.opts.LookEvery,
+		state: b.state, log: b.opts.Log, wlog: b.wlog,
+		stop: make(chan struct{}), done: make(chan struct{}),
+	}
+}
+
+// errGivenBack ends the handling of a delivery that is given back to the
+// broker. It is a cancellation so that the Router does not call it a failure.
+var errGivenBack = fmt.Errorf("the delivery is given back: %w", context.Canceled)
+
+// handle brings one message to the door. When it returns nil, the Router has
+// the delivery acknowledged.
+func (b *Bridge) handle(msg *message.Message) error {
+	arrival := b.arrival(msg)
+	g := gripOf(msg.Context())
+	pause := newBackOff(&wamqp.ReconnectConfig{
+		BackoffInitialInterval: 100 * time.Millisecond, BackoffMaxInterval: 5 * time.Second,
+		BackoffMultiplier: 2, BackoffRandomizationFactor: 0.5,
+	})
+	for {
+		_, err := b.door.Accept(msg.Context(), arrival)
+		if err == nil {
+			b.state.accepted()
+			return nil
+		}
+		if large, ok := errors.AsType[*streams.TooLargeError](err); ok {
+			return b.keep(msg.Context(), g, arrival, large)
+		}
+		arrival.Again = true
+		if !b.hold(msg.Context(), g, err, pause.NextBackOff()) {
+			return errGivenBack
+		}
+	}
+}
+
+// keep leaves a delivery un-acknowledged that no dead letter can hold: it would
+// be lost otherwise. Everything else goes on.
+func (b *Bridge) keep(ctx context.Context, g grip, a Arrival, why error) error {
+	b.opts.Log.Error("a delivery is too large for a dead letter and stays un-acknowledged: "+
+		"raise the log's max_payload, or take it from the queue", "queue", b.config.Queue,
+		"bytes", len(a.Body), "exchange", a.Delivery.Exchange, "routing_key", a.Delivery.RoutingKey, "error", why)
+	select {
+	case <-g.ended:
+	case <-ctx.Done():
+	}
+	return errGivenBack
+}
+
+// hold waits before the door is tried again, and reports whether it makes sense.
+func (b *Bridge) hold(ctx context.Context, g grip, err error, pause time.Duration) bool {
+	left := b.config.HoldFor - b.opts.Now().Sub(b.state.refused(err))
+	if left <= 0 {
+		g.giveBack(err)
+		return false
+	}
+	timer := time.NewTimer(min(pause, left))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-g.ended:
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// arrival is what a message brings. A message whose mapping panics is no event.
+func (b *Bridge) arrival(msg *message.Message) (a Arrival) {
+	a = Arrival{
+		Delivery: described(msg), Body: msg.Payload, Nonce: event.NewNonce(),
+		Where: "amqp queue " + b.config.Queue, Stage: event.StageBridge,
+	}
+	a.Delivery.Broker, a.Delivery.Queue, a.Again = b.broker, b.config.Queue, a.Delivery.Redelivered
+	defer func() {
+		if r := recover(); r != nil {
+			a.Err = &refusal{event.CausePanic, fmt.Sprintf("reading the delivery panicked: %v", r)}
+		}
+	}()
+	d, err := deliveryOf(msg, a.Delivery)
+	if err != nil {
+		a.Err = err
+		return a
+	}
+	a.Envelope, a.Err = b.config.Mapping.FromAMQP(d)
+	return a
+}
+
+// grip is what a handler knows of the session that its delivery came with.
+type grip struct {
+	// ended is closed when the delivery cannot be held any longer.
+	ended <-chan struct{}
+	// giveBack ends the session because of an error.
+	giveBack func(error)
+}
+
+type gripKey struct{}
+
+func withGrip(ctx context.Context, g grip) context.Context {
+	return context.WithValue(ctx, gripKey{}, g)
+}
+
+// gripOf returns the grip of a message, one that never ends for a message from
+// another subscriber.
+func gripOf(ctx context.Context) grip {
+	if g, ok := ctx.Value(gripKey{}).(grip); ok {
+		return g
+	}
+	return grip{giveBack: func(error) {}}
+}

@@ -1,0 +1,186 @@
+package bridge
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	wamqp "github.com/ThreeDotsLabs/watermill-amqp/v2/pkg/amqp"
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// Topology says what the bridge does about queue and bindings when it connects.
+type Topology string
+
+// The topologies.
+const (
+	// TopologyAssert expects the queue to be there and changes nothing. It is the default.
+	TopologyAssert Topology = "assert"
+	// TopologyDeclare makes the queue, its exchange and bindings, and a
+	// dead-letter exchange with a queue for what RabbitMQ itself gives up on.
+	// Where the queue is there and differs, it is used as it is.
+	TopologyDeclare Topology = "declare"
+)
+
+// Config says which queue to consume and how. URL and Queue are required.
+type Config struct {
+	// URL of the broker and vhost. It may hold user and password; they show in
+	// no log, error or status. Certificates for amqps are given as RabbitMQ's
+	// URI query parameters (cacertfile, certfile, keyfile).
+	URL   string `yaml:"url"`
+	Queue string `yaml:"queue"`
+
+	Topology Topology `yaml:"topology,omitempty"`
+	// Exchange is made and bound to the queue by TopologyDeclare; empty: none is.
+	Exchange string `yaml:"exchange,omitempty"`
+	// ExchangeKind is direct, fanout, headers or topic, which is the default.
+	ExchangeKind string `yaml:"exchange_kind,omitempty"`
+	// Bindings are the routing keys to bind; none means one, "#".
+	Bindings []string `yaml:"bindings,omitempty"`
+	// DeadLetterExchange is made by TopologyDeclare: the queue's name and ".dlx"
+	// if empty.
+	DeadLetterExchange string `yaml:"dead_letter_exchange,omitempty"`
+
+	// Window is how many deliveries may be in hand at the same time, 256 if zero.
+	Window int `yaml:"window,omitempty"`
+	// Mapping says where the attributes of events are found.
+	Mapping Mapping `yaml:"mapping,omitempty"`
+	// ConsumerTag names the consumer, and Name the connection, in RabbitMQ's
+	// management; both "tidings" if empty.
+	ConsumerTag string `yaml:"consumer_tag,omitempty"`
+	Name        string `yaml:"name,omitempty"`
+
+	// HoldFor is how long deliveries are held while the log does not take them, 60 s if zero.
+	HoldFor time.Duration `yaml:"hold_for,omitempty"`
+	// Drain is how long a stop may take for what is in hand, 25 s if zero.
+	Drain time.Duration `yaml:"drain,omitempty"`
+	// Reconnect bounds the time between two tries to connect.
+	Reconnect Reconnect `yaml:"reconnect,omitempty"`
+}
+
+// Reconnect bounds the time between two tries: it starts at Initial, grows
+// exponentially with jitter and stays at Max.
+type Reconnect struct {
+	Initial time.Duration `yaml:"initial,omitempty"` // 500 ms if zero
+	Max     time.Duration `yaml:"max,omitempty"`     // 30 s if zero
+}
+
+const (
+	defaultWindow  = 256
+	defaultHoldFor = 60 * time.Second
+	defaultDrain   = 25 * time.Second
+	product        = "tidings"
+)
+
+func (c Config) withDefaults() Config {
+	setDefault(&c.Topology, TopologyAssert)
+	setDefault(&c.ExchangeKind, amqp.ExchangeTopic)
+	setDefault(&c.DeadLetterExchange, c.Queue+".dlx")
+	setDefault(&c.Window, defaultWindow)
+	setDefault(&c.ConsumerTag, product)
+	setDefault(&c.Name, product)
+	setDefault(&c.HoldFor, defaultHoldFor)
+	setDefault(&c.Drain, defaultDrain)
+	setDefault(&c.Reconnect.Initial, 500*time.Millisecond)
+	setDefault(&c.Reconnect.Max, 30*time.Second)
+	if len(c.Bindings) == 0 {
+		c.Bindings = []string{"#"}
+	}
+	return c
+}
+
+func setDefault[T comparable](v *T, value T) {
+	var zero T
+	if *v == zero {
+		*v = value
+	}
+}
+
+// Validate reports everything that cannot be meant.
+func (c Config) Validate() error {
+	var errs []error
+	refuse := func(bad bool, format string, args ...any) {
+		if bad {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	_, err := broker(c.URL)
+	refuse(err != nil, "url: %w", err)
+	refuse(c.Queue == "", "queue: name the queue to consume")
+	refuse(c.Topology != "" && c.Topology != TopologyAssert && c.Topology != TopologyDeclare,
+		"topology: %q is neither assert nor declare", c.Topology)
+	refuse(c.Window < 0 || c.Window > math.MaxUint16, "window: %d is not between 1 and %d", c.Window, math.MaxUint16)
+	refuse(c.HoldFor < 0, "hold_for: is negative")
+	refuse(c.Drain < 0, "drain: is negative")
+	refuse(c.Reconnect.Initial < 0 || c.Reconnect.Max < 0, "reconnect: is negative")
+	if err := c.Mapping.Validate(); err != nil {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+var errNoAMQPAddress = errors.New("is no AMQP address: write amqp://user:password@host:port/vhost, " +
+	"with reserved characters in user and password percent-encoded")
+
+// broker returns the address and vhost of a URL, without credentials. Its
+// errors hold nothing of the URL: where it is misread, a piece of the password
+// may be taken for something else.
+func broker(address string) (string, error) {
+	u, err := url.Parse(address)
+	if err != nil || u.User == nil && strings.Contains(address, "@") {
+		return "", errNoAMQPAddress
+	}
+	uri, err := amqp.ParseURI(address)
+	if err != nil {
+		return "", errNoAMQPAddress
+	}
+	return fmt.Sprintf("%s vhost %q", net.JoinHostPort(uri.Host, strconv.Itoa(uri.Port)), uri.Vhost), nil
+}
+
+// vhost returns the vhost of an address that broker accepts.
+func vhost(address string) string {
+	uri, _ := amqp.ParseURI(address)
+	return uri.Vhost
+}
+
+// watermill returns the configuration in the terms of watermill-amqp.
+func (c Config) watermill() wamqp.Config {
+	exchange, queue := c.Exchange, c.Queue
+	return wamqp.Config{
+		Connection: wamqp.ConnectionConfig{
+			AmqpURI: c.URL,
+			AmqpConfig: &amqp.Config{Properties: amqp.Table{
+				"product": product, "connection_name": c.Name,
+			}},
+			Reconnect: &wamqp.ReconnectConfig{
+				BackoffInitialInterval: c.Reconnect.Initial, BackoffMaxInterval: c.Reconnect.Max,
+				BackoffMultiplier: 2, BackoffRandomizationFactor: 0.5,
+			},
+		},
+		Marshaler: marshaler{},
+		Exchange: wamqp.ExchangeConfig{
+			GenerateName: func(string) string { return exchange }, Type: c.ExchangeKind, Durable: true,
+		},
+		Queue: wamqp.QueueConfig{
+			GenerateName: wamqp.GenerateQueueNameConstant(queue), Durable: true,
+			Arguments: amqp.Table{
+				amqp.QueueTypeArg:        amqp.QueueTypeQuorum,
+				"x-dead-letter-exchange": c.DeadLetterExchange,
+			},
+		},
+		Consume:         wamqp.ConsumeConfig{Consumer: c.ConsumerTag, Qos: wamqp.QosConfig{PrefetchCount: c.Window}},
+		TopologyBuilder: c.topologyBuilder(),
+	}
+}
+
+func (c Config) topologyBuilder() wamqp.TopologyBuilder {
+	if c.Topology == TopologyDeclare {
+		return declareTopology{bindings: c.Bindings, deadLetters: c.DeadLetterExchange, vhost: vhost(c.URL)}
+	}
+	return assertTopology{vhost: vhost(c.URL)}
+}

@@ -1,0 +1,207 @@
+package bridge
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"tidings/streams/event"
+)
+
+// describe returns all of a delivery but its body. It returns an error only for
+// headers that no delivery from a broker has; the rest is filled in even then.
+//
+// A text that is not UTF-8, or starts with NUL, becomes NUL and its base64:
+// JSON would not keep it.
+func describe(d amqp.Delivery) (event.Delivery, error) {
+	headers, err := EncodeHeaders(d.Headers)
+	return event.Delivery{
+		Exchange: escapeText(d.Exchange), RoutingKey: escapeText(d.RoutingKey), Redelivered: d.Redelivered,
+		Properties: properties(d), Headers: headers,
+	}, err
+}
+
+// textProperties pairs the properties that are text with their names: those of
+// AMQP 0-9-1, with underscores.
+func textProperties(d *amqp.Delivery) map[string]*string {
+	return map[string]*string{
+		"content_type": &d.ContentType, "content_encoding": &d.ContentEncoding,
+		"correlation_id": &d.CorrelationId, "reply_to": &d.ReplyTo, "expiration": &d.Expiration,
+		"message_id": &d.MessageId, "type": &d.Type, "user_id": &d.UserId, "app_id": &d.AppId,
+	}
+}
+
+// properties returns the AMQP properties that are set.
+func properties(d amqp.Delivery) map[string]string {
+	props := make(map[string]string)
+	for name, value := range textProperties(&d) {
+		if *value != "" {
+			props[name] = escapeText(*value)
+		}
+	}
+	if d.DeliveryMode != 0 {
+		props["delivery_mode"] = strconv.Itoa(int(d.DeliveryMode))
+	}
+	if d.Priority != 0 {
+		props["priority"] = strconv.Itoa(int(d.Priority))
+	}
+	if !d.Timestamp.IsZero() {
+		props["timestamp"] = formatTimestamp(d.Timestamp)
+	}
+	return props
+}
+
+// The first and the last second that RFC 3339, and so JSON, can express.
+const (
+	firstSecond = -62167219200 // 0000-01-01
+	lastSecond  = 253402300799 // 9999-12-31
+)
+
+// formatTimestamp keeps any AMQP timestamp: RFC 3339 where that can express it,
+// else its seconds.
+func formatTimestamp(t time.Time) string {
+	if s := t.Unix(); s < firstSecond || s > lastSecond {
+		return strconv.FormatInt(s, 10)
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+func parseTimestamp(s string) (time.Time, error) {
+	if seconds, err := strconv.ParseInt(s, 10, 64); err == nil {
+		return time.Unix(seconds, 0).UTC(), nil
+	}
+	return time.Parse(time.RFC3339, s)
+}
+
+// Publishing returns what has to be published so that a consumer gets a
+// delivery again as it was: same body, properties and typed headers. It returns
+// an error for a description that did not come from a delivery.
+func Publishing(desc event.Delivery, body []byte) (amqp.Publishing, error) {
+	d, err := restore(desc, body)
+	return amqp.Publishing{
+		Headers: d.Headers, ContentType: d.ContentType, ContentEncoding: d.ContentEncoding,
+		DeliveryMode: d.DeliveryMode, Priority: d.Priority, CorrelationId: d.CorrelationId,
+		ReplyTo: d.ReplyTo, Expiration: d.Expiration, MessageId: d.MessageId, Timestamp: d.Timestamp,
+		Type: d.Type, UserId: d.UserId, AppId: d.AppId, Body: d.Body,
+	}, err
+}
+
+// restore undoes describe.
+func restore(desc event.Delivery, body []byte) (d amqp.Delivery, err error) {
+	d.Redelivered, d.Body = desc.Redelivered, body
+	var errs [6]error
+	d.Exchange, errs[0] = unescapeText(desc.Exchange)
+	d.RoutingKey, errs[1] = unescapeText(desc.RoutingKey)
+	d.Headers, errs[2] = DecodeHeaders(desc.Headers)
+	d.DeliveryMode, errs[3] = parseOctet(desc.Properties["delivery_mode"])
+	d.Priority, errs[4] = parseOctet(desc.Properties["priority"])
+	if at, set := desc.Properties["timestamp"]; set {
+		d.Timestamp, errs[5] = parseTimestamp(at)
+	}
+	err = errors.Join(errs[:]...)
+	for name, value := range textProperties(&d) {
+		var bad error
+		*value, bad = unescapeText(desc.Properties[name])
+		err = errors.Join(err, bad)
+	}
+	if err != nil {
+		return amqp.Delivery{}, fmt.Errorf("restore a delivery: %w", err)
+	}
+	return d, nil
+}
+
+func parseOctet(s string) (uint8, error) {
+	if s == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseUint(s, 10, 8)
+	return uint8(n), err
+}
+
+// The names of a message's metadata: what [event.Delivery] holds, the
+// properties each by its own name.
+const (
+	metaPrefix      = "amqp."
+	metaProperty    = metaPrefix + "property."
+	metaExchange    = metaPrefix + "exchange"
+	metaRoutingKey  = metaPrefix + "routing_key"
+	metaRedelivered = metaPrefix + "redelivered"
+	metaHeaders     = metaPrefix + "headers"
+)
+
+// errNoDelivery is what the marshaler answers for the zero delivery that a
+// subscriber reads from a closed channel.
+var errNoDelivery = errors.New("there is no delivery: the subscription has ended")
+
+// marshaler is the bridge's marshaler for Watermill: the metadata of a message
+// hold everything about the delivery but its body, which is the payload. It
+// fails for no delivery that comes from a broker, so that none is put back into
+// its queue for what it looks like.
+type marshaler struct{}
+
+// Unmarshal implements amqp.Marshaler of watermill-amqp.
+func (marshaler) Unmarshal(d amqp.Delivery) (*message.Message, error) {
+	if d.Acknowledger == nil {
+		return nil, errNoDelivery
+	}
+	desc, err := describe(d)
+	if err != nil {
+		return nil, err
+	}
+	msg := message.NewMessage(d.MessageId, d.Body)
+	for name, value := range desc.Properties {
+		msg.Metadata.Set(metaProperty+name, value)
+	}
+	msg.Metadata.Set(metaExchange, desc.Exchange)
+	msg.Metadata.Set(metaRoutingKey, desc.RoutingKey)
+	msg.Metadata.Set(metaRedelivered, strconv.FormatBool(desc.Redelivered))
+	if desc.Headers != nil {
+		msg.Metadata.Set(metaHeaders, string(desc.Headers))
+	}
+	return msg, nil
+}
+
+// Marshal implements amqp.Marshaler of watermill-amqp: the way back.
+func (marshaler) Marshal(msg *message.Message) (amqp.Publishing, error) {
+	return Publishing(described(msg), msg.Payload)
+}
+
+// described reads a message's metadata back.
+func described(msg *message.Message) event.Delivery {
+	d := event.Delivery{
+		Exchange: msg.Metadata.Get(metaExchange), RoutingKey: msg.Metadata.Get(metaRoutingKey),
+		Redelivered: msg.Metadata.Get(metaRedelivered) == "true",
+		Properties:  make(map[string]string),
+	}
+	if headers, ok := msg.Metadata[metaHeaders]; ok {
+		d.Headers = json.RawMessage(headers)
+	}
+	for key, value := range msg.Metadata {
+		if name, ok := strings.CutPrefix(key, metaProperty); ok {
+			d.Properties[name] = value
+		}
+	}
+	return d
+}
+
+type deliveryKey struct{}
+
+// withDelivery saves whoever handles a message from restoring the delivery.
+func withDelivery(ctx context.Context, d amqp.Delivery) context.Context {
+	return context.WithValue(ctx, deliveryKey{}, d)
+}
+
+// deliveryOf returns the delivery that a message stands for, desc being its description.
+func deliveryOf(msg *message.Message, desc event.Delivery) (amqp.Delivery, error) {
+	if d, ok := msg.Context().Value(deliveryKey{}).(amqp.Delivery); ok {
+		return d, nil
+	}
+	return restore(desc, msg.Payload)
+}

@@ -1,0 +1,247 @@
+package bridge
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// Status says how the bridge is doing.
+type Status struct {
+	Broker    string // address and vhost, never credentials
+	Queue     string
+	Connected bool // to the broker
+	Consuming bool // a consumer is registered
+	Window    int
+	InHand    int // deliveries taken and not yet acknowledged
+	// Waiting is the number of messages ready in the queue, and Consumers that
+	// of its consumers, when last looked at; -1 if it was not.
+	Waiting   int
+	Consumers int
+
+	// Since the start.
+	Acked      uint64
+	Reconnects uint64 // sessions after the first
+	// Zero if there was none.
+	LastAck      time.Time
+	LastDelivery time.Time
+
+	// Reason is why no work moves although there may be some. Empty: the bridge
+	// is ready.
+	Reason string
+}
+
+// Ready reports whether work moves, or there is none.
+func (s Status) Ready() bool { return s.Reason == "" }
+
+// phase is what the bridge is about.
+type phase string
+
+const (
+	phaseIdle       phase = "not started"
+	phaseConnecting phase = "connecting"
+	phaseConsuming  phase = "consuming"
+	phaseFinishing  phase = "finishing what is in hand"
+	phaseDown       phase = "down"
+	phaseStopped    phase = "stopped"
+)
+
+// tracker keeps the state of a bridge, and logs each change of it once.
+type tracker struct {
+	log   *slog.Logger
+	now   func() time.Time
+	stall time.Duration
+
+	mu     sync.Mutex // guards what follows
+	phase  phase
+	status Status
+	// why is the reason of phaseDown or of the trouble that a handler has.
+	why      string
+	logged   string
+	mismatch string
+	sessions uint64
+	// trouble is since when the log has taken nothing; zero: it does.
+	trouble time.Time
+	// busy is since when something is in hand, and waiting since when
+	// something is ready in the queue; zero: nothing is.
+	busy    time.Time
+	waiting time.Time
+	since   time.Time // of the consumer
+}
+
+func newTracker(c Config, log *slog.Logger, now func() time.Time, stall time.Duration) *tracker {
+	broker, _ := broker(c.URL)
+	return &tracker{
+		log: log.With("broker", broker, "queue", c.Queue), now: now, stall: stall, phase: phaseIdle,
+		status: Status{Broker: broker, Queue: c.Queue, Window: c.Window, Waiting: -1, Consumers: -1},
+	}
+}
+
+// get returns the status of this moment.
+func (t *tracker) get() Status {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.status
+	s.Connected = t.phase == phaseConsuming || t.phase == phaseFinishing
+	s.Consuming = t.phase == phaseConsuming
+	s.Reason = t.reason(t.now())
+	return s
+}
+
+// reason is called with mu held.
+func (t *tracker) reason(now time.Time) string {
+	switch t.phase {
+	case phaseConsuming:
+	case phaseDown:
+		return t.why
+	case phaseConnecting:
+		if t.why != "" {
+			return t.why
+		}
+		return "connecting to " + t.status.Broker
+	default:
+		return string(t.phase)
+	}
+	moved := latest(t.status.LastAck, t.since)
+	switch {
+	case !t.trouble.IsZero():
+		return t.why
+	case t.status.Consumers == 0:
+		return fmt.Sprintf("queue %q has no consumer although one was registered", t.status.Queue)
+	case !t.busy.IsZero() && now.Sub(latest(moved, t.busy)) > t.stall:
+		return fmt.Sprintf("%d deliveries are in hand and none was acknowledged for %s", t.status.InHand, now.Sub(latest(moved, t.busy)).Round(time.Second))
+	case !t.waiting.IsZero() && now.Sub(latest(moved, t.waiting)) > t.stall:
+		return fmt.Sprintf("%d messages wait in queue %q and none was acknowledged for %s", t.status.Waiting, t.status.Queue, now.Sub(latest(moved, t.waiting)).Round(time.Second))
+	}
+	return ""
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+func (t *tracker) connecting() { t.set(phaseConnecting) }
+func (t *tracker) stopped()    { t.set(phaseStopped) }
+
+func (t *tracker) set(p phase) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.phase = p
+}
+
+func (t *tracker) consuming(conn *amqp.Connection) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.sessions++; t.sessions > 1 {
+		t.status.Reconnects++
+	}
+	t.phase, t.since, t.trouble, t.busy, t.waiting, t.why = phaseConsuming, t.now(), time.Time{}, time.Time{}, time.Time{}, ""
+	t.status.InHand, t.status.Waiting, t.status.Consumers = 0, -1, -1
+	t.once(slog.LevelInfo, "consuming", "version", conn.Properties["version"], "window", t.status.Window)
+}
+
+func (t *tracker) finishing(why error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.phase = phaseFinishing
+	t.log.Debug("session ends", "reason", why, "in_hand", t.status.InHand)
+}
+
+func (t *tracker) down(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.phase, t.why = phaseDown, err.Error()
+	t.once(slog.LevelWarn, "not consuming", "reason", t.why)
+}
+
+// once logs what was not said the last time. It is called with mu held.
+func (t *tracker) once(level slog.Level, msg string, args ...any) {
+	if said := fmt.Sprint(msg, args); said != t.logged {
+		t.logged = said
+		t.log.Log(context.Background(), level, msg, args...)
+	}
+}
+
+// differs notes that the topology is not as we would have made it.
+func (t *tracker) differs(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if text := err.Error(); text != t.mismatch {
+		t.mismatch = text
+		t.log.Warn("consuming from what is there", "difference", text)
+	}
+}
+
+func (t *tracker) took() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.status.LastDelivery = t.now()
+	if t.status.InHand++; t.status.InHand == 1 {
+		t.busy = t.status.LastDelivery
+	}
+}
+
+func (t *tracker) dropped() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.letGo()
+}
+
+func (t *tracker) ackedOne() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.status.Acked++
+	t.status.LastAck = t.now()
+	t.letGo()
+}
+
+func (t *tracker) letGo() {
+	if t.status.InHand--; t.status.InHand == 0 {
+		t.busy = time.Time{}
+	}
+}
+
+// saw notes what a look at the queue showed.
+func (t *tracker) saw(ready, consumers int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.status.Waiting, t.status.Consumers = ready, consumers
+	switch {
+	case ready == 0:
+		t.waiting = time.Time{}
+	case t.waiting.IsZero():
+		t.waiting = t.now()
+	}
+}
+
+// refused notes that the log took nothing, and returns since when that is so.
+func (t *tracker) refused(err error) time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.trouble.IsZero() {
+		t.trouble = t.now()
+		t.log.Warn("the log does not take events", "error", err)
+	}
+	t.why = (&DestinationError{err}).Error()
+	return t.trouble
+}
+
+// accepted notes that the log took something.
+func (t *tracker) accepted() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.trouble.IsZero() {
+		t.log.Info("the log takes events again", "after", t.now().Sub(t.trouble).Round(time.Millisecond))
+		t.trouble = time.Time{}
+		if t.phase == phaseConsuming {
+			t.why = ""
+		}
+	}
+}

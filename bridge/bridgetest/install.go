@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 )
 
 // installScript is a file so that a build can run it too, before any Go test does.
@@ -28,6 +29,8 @@ func install(ctx context.Context, log io.Writer, say sayFunc, packages ...string
 	cmd := exec.CommandContext(ctx, "sh", append([]string{"-s", "--"}, packages...)...)
 	cmd.Stdin = strings.NewReader(installScript)
 	cmd.Stdout, cmd.Stderr = log, log
+	// The script tidies up on this signal, after the package manager has come to its own end.
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("install %s: %w", what, err)
 	}

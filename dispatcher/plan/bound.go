@@ -77,14 +77,14 @@ func chargeForList(args ...any) (any, error) {
 	return args[1], args[0].(*meter).spend(size(args[1]))
 }
 
-// size is the number of elements, or of bytes / 64.
+// size is the number of elements, or of bytes / 8.
 func size(value any) int {
 	v := reflect.ValueOf(value)
 	switch v.Kind() {
 	case reflect.Slice, reflect.Array, reflect.Map:
 		return v.Len()
 	case reflect.String:
-		return v.Len() / 64
+		return v.Len() / 8
 	}
 	return 0
 }

@@ -227,7 +227,7 @@ func (r *route) verdict(d event.RouteDecision, targets int, others told, invalid
 	case invalid > 0:
 		d.Detail = fmt.Sprintf("%s: %d of its values %s not %s", r.recipients.quoted(), invalid, isAre(invalid), r.channel.Kind.inWords())
 	case others.count > 0:
-		d.Detail = fmt.Sprintf("%d recipients get the same from route %q", others.count, others.route)
+		d.Detail = fmt.Sprintf("route %q tells %d of its recipients the same", others.route, others.count)
 	case targets == 0:
 		d.Detail = r.recipients.quoted() + " gave nothing"
 	}

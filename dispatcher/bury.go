@@ -1,0 +1,75 @@
+package dispatcher
+
+import (
+	"context"
+	"errors"
+
+	"tidings/streams"
+	"tidings/streams/event"
+)
+
+// bury ends an event as a dead letter: first the letter, then the record. A
+// crash between the two repeats harmlessly, because the letter is the same for
+// the same generation. before are facts that belong in front of the end.
+func (d *Dispatcher) bury(ctx context.Context, h history, cause event.Cause, detail string, before ...event.Fact) error {
+	if err := d.putLetter(ctx, h, cause, detail); err != nil {
+		return err
+	}
+	_, err := d.append(ctx, h, append(before, event.Dead{Cause: cause, Detail: firstLine(detail)})...)
+	return err
+}
+
+// putLetter makes sure that the letter of the event's present generation
+// exists. The payload is copied as it is, without decoding it.
+func (d *Dispatcher) putLetter(ctx context.Context, h history, cause event.Cause, detail string) error {
+	state := h.state
+	letter := event.Letter{
+		Schema: event.Schema, Kind: event.LetterEvent, Key: h.ref.Key, Tenant: h.ref.Tenant,
+		Cause: cause, Stage: event.StageDispatcher, Detail: detail,
+		Generation: h.state.Generation, At: d.now(), Event: &h.ref, State: &state,
+	}
+	stored, err := d.copyOf(ctx, h.ref.Sequence)
+	switch {
+	case errors.Is(err, streams.ErrNotFound):
+		letter.Cause = event.CauseEventMissing
+	case err != nil:
+		return err
+	default:
+		letter.Envelope, letter.Data = &stored.Envelope, stored.Envelope.Data
+	}
+	return d.put(ctx, letter)
+}
+
+// buryConflict keeps a second event that claims a known identity with another
+// body, under a key of its own. The history of the first is not touched.
+func (d *Dispatcher) buryConflict(ctx context.Context, del *streams.Delivery, h history) error {
+	stored, err := del.Event()
+	if err != nil {
+		return err
+	}
+	return d.put(ctx, event.Letter{
+		Schema: event.Schema, Kind: event.LetterEvent,
+		Key: event.ConflictKey(h.ref.Key, stored.Ref.Digest), Tenant: h.ref.Tenant,
+		Cause: event.CauseIDConflict, Stage: event.StageDispatcher,
+		Detail: "the event " + string(h.ref.Key) + " has the same identity and another body",
+		At:     d.now(), Event: &stored.Ref, Envelope: &stored.Envelope, Data: stored.Envelope.Data,
+	})
+}
+
+// buryUnreadable keeps a message in EVENTS that is not an event of ours: some
+// other program wrote it there.
+func (d *Dispatcher) buryUnreadable(ctx context.Context, del *streams.Delivery, why error) error {
+	return d.put(ctx, event.Letter{
+		Schema: event.Schema, Kind: event.LetterDelivery, Tenant: event.DefaultTenant,
+		Key:   event.DeliveryKey(event.DefaultTenant, streams.EventsStream, del.Subject(), "", del.Data()),
+		Cause: event.CauseUndecodable, Stage: event.StageDispatcher, Detail: why.Error(), At: d.now(),
+		Delivery: &event.Delivery{Broker: "nats", Queue: streams.EventsStream, RoutingKey: del.Subject()}, Data: del.Data(),
+	})
+}
+
+func (d *Dispatcher) put(ctx context.Context, letter event.Letter) error {
+	return d.persist(ctx, "write a dead letter", func(ctx context.Context) error {
+		_, _, err := d.log.DeadLetters.Put(ctx, letter)
+		return err
+	})
+}

@@ -1,0 +1,105 @@
+package dispatcher
+
+import (
+	"time"
+
+	"tidings/streams/event"
+)
+
+// The reasons for giving up on a message.
+const (
+	gaveUpPermanent = "permanent"          // the provider refused for good
+	gaveUpHeld      = "held"               // its fate is unknown and its channel does not resend
+	gaveUpRounds    = "rounds_exhausted"   // it failed in every round
+	gaveUpDeferred  = "deferral_exhausted" // rate limits put it off for too long
+	gaveUpNoPlan    = "not_in_plan"        // the configuration in force does not produce it any more
+	gaveUpChannel   = "no_channel"         // its channel is not configured any more
+)
+
+// longestDeferral caps what rate limits may put an event off by, in one generation.
+const longestDeferral = 24 * time.Hour
+
+// ending is how a claim ends, or that it does not end yet.
+type ending struct {
+	facts []event.Fact // messages given up
+	again bool         // open messages can be tried now: go on
+	wait  *event.Waiting
+	cause event.Cause // not "" : a dead letter
+	// None of the three: the event is settled.
+}
+
+// conclude says what follows from a state with all results folded in. It is
+// pure. stopping means that no further try is to be started.
+func conclude(s event.State, policies map[string]Policy, now time.Time, stopping bool) ending {
+	var e ending
+	var retry, deferred bool
+	var delay time.Duration
+	var earliest time.Time
+	for _, i := range unfinished(s) {
+		m := s.Messages[i]
+		p := policies[m.Channel]
+		switch {
+		case !m.Open():
+			e.giveUp(m, gaveUpHeld)
+		case m.RoundTries >= p.Tries && s.Round >= len(p.Rounds):
+			e.giveUp(m, gaveUpRounds)
+		case m.RoundTries >= p.Tries:
+			retry, delay = true, max(delay, p.Rounds[s.Round], m.RetryAfter.Sub(now))
+		case m.RetryAfter.After(now):
+			if s.DeferredMS+m.RetryAfter.Sub(now).Milliseconds() > longestDeferral.Milliseconds() {
+				e.giveUp(m, gaveUpDeferred)
+				continue
+			}
+			if !deferred || m.RetryAfter.Before(earliest) {
+				deferred, earliest = true, m.RetryAfter
+			}
+		default:
+			e.again = true
+		}
+	}
+	switch {
+	case e.again && !stopping:
+	case e.again:
+		e.again, e.wait = false, &event.Waiting{Round: s.Round, Due: now, Reason: event.WaitInterrupted}
+	case deferred && (!retry || earliest.Before(now.Add(delay))):
+		e.wait = &event.Waiting{Round: s.Round, Due: earliest, Reason: event.WaitRateLimited}
+	case retry:
+		e.wait = &event.Waiting{Round: s.Round + 1, Due: now.Add(delay), Reason: event.WaitRetry}
+	default:
+		e.cause = deadCause(s.Apply("", now, e.facts...), policies)
+	}
+	return e
+}
+
+// unfinished returns the messages about which something is still to be decided.
+func unfinished(s event.State) []int {
+	var out []int
+	for i, m := range s.Messages {
+		if !m.Done && (m.State == event.MessagePending || m.State == event.MessageUncertain) {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+func (e *ending) giveUp(m event.Message, reason string) {
+	e.facts = append(e.facts, event.GaveUp{Message: m.ID, Reason: reason})
+}
+
+// deadCause returns why a state without open messages needs an operator, or ""
+// if it does not: an uncertain message that was given up before a failed one.
+func deadCause(s event.State, policies map[string]Policy) event.Cause {
+	var cause event.Cause
+	for _, m := range s.Messages {
+		switch {
+		case m.State == event.MessageUncertain:
+			return event.CauseUncertain
+		case m.State != event.MessageFailed:
+		case m.Reason != gaveUpPermanent:
+			cause = event.CauseRoundsExhausted
+		case cause == "" && policies[m.Channel].DeadLetterPermanent:
+			cause = event.CausePermanent
+		}
+	}
+	return cause
+}

@@ -1,0 +1,135 @@
+package dispatcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"tidings/dispatcher/plan"
+	"tidings/streams"
+	"tidings/streams/event"
+)
+
+// Planner makes the messages of an event, or says why there are none. It must
+// be pure: it is asked again for the addresses and contents of a frozen plan.
+type Planner interface {
+	// Plan returns a *plan.Error for an event that needs an operator.
+	Plan(key event.Key, e event.Envelope) (plan.Plan, error)
+	// Revision names the configuration in force; it goes into every claim.
+	Revision() string
+}
+
+// Options are what a Dispatcher needs. Log, Planner and Owner have no defaults.
+type Options struct {
+	Log          *streams.Log
+	Owner        event.Owner // this process; the boot must be new at every start
+	Planner      Planner
+	Channels     map[string]Channel
+	Suppressions Suppressions // nil: nobody is suppressed
+	// Staleness is how old an event may be when first claimed; 0 switches it off.
+	Staleness time.Duration
+	Crashes   int // claims of a generation that may end without results; 3
+	Workers   int // events in hand at a time; 256
+	// Consume holds the bounds of delivery; its Workers are taken from above.
+	Consume streams.ConsumeOptions
+	Now     func() time.Time // nil: time.Now
+	Logger  *slog.Logger     // nil: discard
+}
+
+// Dispatcher is the part that takes events from EVENTS and RETRIES. Make one
+// with New; it does nothing before Run.
+type Dispatcher struct {
+	log          *streams.Log
+	rules        rules
+	planner      Planner
+	channels     map[string]*outlet
+	policies     map[string]Policy
+	suppressions Suppressions
+	consume      streams.ConsumeOptions
+	settleWithin time.Duration // for recording results once the process stops
+	now          func() time.Time
+	logger       *slog.Logger
+
+	hand    inHand
+	trouble trouble
+	steps   atomic.Uint64
+	stop    atomic.Pointer[context.Context] // Run's context
+}
+
+// New returns a dispatcher. It fails only on options that cannot work.
+func New(o Options) (*Dispatcher, error) {
+	if o.Log == nil || o.Planner == nil || o.Owner.Instance == "" || o.Owner.Boot == "" {
+		return nil, errors.New("dispatcher: Log, Planner, Owner.Instance and Owner.Boot are needed")
+	}
+	d := &Dispatcher{
+		log: o.Log, planner: o.Planner, suppressions: o.Suppressions, now: o.Now, logger: o.Logger,
+		rules:    rules{me: o.Owner, crashes: o.Crashes, staleness: o.Staleness, skew: 5 * time.Second},
+		channels: map[string]*outlet{}, policies: map[string]Policy{},
+		consume: o.Consume, settleWithin: 30 * time.Second,
+	}
+	d.setDefaults(o)
+	for name, c := range o.Channels {
+		if c.Sender == nil {
+			return nil, fmt.Errorf("dispatcher: channel %q has no sender", name)
+		}
+		d.channels[name] = newOutlet(c)
+		d.policies[name] = d.channels[name].Policy
+	}
+	d.trouble.logger = d.logger
+	return d, nil
+}
+
+func (d *Dispatcher) setDefaults(o Options) {
+	if d.rules.crashes <= 0 {
+		d.rules.crashes = 3
+	}
+	if d.suppressions == nil {
+		d.suppressions = SuppressionList(nil)
+	}
+	if d.now == nil {
+		d.now = time.Now
+	}
+	if d.logger == nil {
+		d.logger = slog.New(slog.DiscardHandler)
+	}
+	d.consume.Workers = o.Workers
+	if d.consume.Workers <= 0 {
+		d.consume.Workers = 256
+	}
+}
+
+// Run takes deliveries until ctx is done, then finishes what is in hand within
+// the drain budget and returns nil. It is called once.
+func (d *Dispatcher) Run(ctx context.Context) error {
+	d.stop.Store(&ctx)
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return d.log.Events.Consume(ctx, d.consume, d.handle) })
+	g.Go(func() error { return d.log.Retries.Consume(ctx, d.consume, d.handle) })
+	if err := g.Wait(); err != nil && !errors.Is(err, context.Canceled) {
+		return fmt.Errorf("dispatcher: %w", err)
+	}
+	return nil
+}
+
+// stopping reports whether no further try is to be started.
+func (d *Dispatcher) stopping() bool {
+	ctx := d.stop.Load()
+	return ctx != nil && (*ctx).Err() != nil
+}
+
+// Status is what the dispatcher is doing.
+type Status struct {
+	InHand  int    `json:"in_hand"`           // events being worked on
+	Steps   uint64 `json:"steps"`             // finished since the start
+	Trouble string `json:"trouble,omitempty"` // what it is waiting out
+}
+
+// Status may be called at any time.
+func (d *Dispatcher) Status() Status {
+	return Status{InHand: d.hand.len(), Steps: d.steps.Load(), Trouble: d.trouble.text()}
+}

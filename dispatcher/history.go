@@ -1,0 +1,141 @@
+package dispatcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"tidings/streams"
+	"tidings/streams/event"
+)
+
+// history is the end of an event's history as this process knows it: what the
+// next append builds on.
+type history struct {
+	ref   event.Ref
+	state event.State
+	seq   uint64    // of the last record in OUTCOMES; 0: none is known
+	at    time.Time // stream time of the last record
+}
+
+// append adds one record to the history, expecting it to end where h does. It
+// waits out trouble with the log. The error is a *streams.ConflictError where
+// somebody else appended, or says that ctx ended.
+func (d *Dispatcher) append(ctx context.Context, h history, facts ...event.Fact) (history, error) {
+	rec := event.NewRecord(h.ref, h.state, d.now(), facts...)
+	var pos streams.Position
+	err := d.persist(ctx, "append to OUTCOMES", func(ctx context.Context) (err error) {
+		pos, err = d.log.Outcomes.Append(ctx, rec, h.seq)
+		return err
+	})
+	if err != nil {
+		return h, err
+	}
+	return history{ref: h.ref, state: rec.State, seq: pos.Sequence, at: pos.Time}, nil
+}
+
+// last reads the end of the event's history. The second result says whether
+// there is one.
+func (d *Dispatcher) last(ctx context.Context, tenant string, key event.Key) (history, bool, error) {
+	var stored streams.StoredRecord
+	err := d.persist(ctx, "read the last record", func(ctx context.Context) (err error) {
+		stored, err = d.log.Outcomes.Last(ctx, tenant, key)
+		return err
+	})
+	switch {
+	case errors.Is(err, streams.ErrNotFound):
+		return history{}, false, nil
+	case err != nil:
+		return history{}, false, err
+	}
+	return history{
+		ref: stored.Record.Event, state: stored.Record.State,
+		seq: stored.Sequence, at: stored.Time,
+	}, true, nil
+}
+
+// land appends what was done, on top of whatever is there by now. ours reports
+// whether the claim of h was still in force; if not, only the evidence of calls
+// was appended, because what follows from it is the new owner's to decide.
+func (d *Dispatcher) land(ctx context.Context, h history, facts []event.Fact) (_ history, ours bool, _ error) {
+	claim := h.state.Claim.ID
+	ours = true
+	for {
+		next, err := d.append(ctx, h, facts...)
+		if !isConflict(err) {
+			return next, ours, err
+		}
+		found := false
+		h, found, err = d.last(ctx, h.ref.Tenant, h.ref.Key)
+		if err != nil || !found {
+			return h, false, errors.Join(err, errLostHistory(found))
+		}
+		if h.state.Claim == nil || h.state.Claim.ID != claim {
+			ours, facts = false, evidence(facts)
+		}
+		if len(facts) == 0 {
+			return h, ours, nil
+		}
+	}
+}
+
+func errLostHistory(found bool) error {
+	if found {
+		return nil
+	}
+	return errors.New("the event's history is gone while it is in hand: OUTCOMES was purged or damaged")
+}
+
+// evidence returns the facts that stay true whoever holds the event: the calls,
+// and the plan that they were made by. A plan alone is no evidence.
+func evidence(facts []event.Fact) []event.Fact {
+	var out []event.Fact
+	called := false
+	for _, f := range facts {
+		switch f.(type) {
+		case event.Tried:
+			out, called = append(out, f), true
+		case event.Planned:
+			out = append(out, f)
+		}
+	}
+	if !called {
+		return nil
+	}
+	return out
+}
+
+func isConflict(err error) bool {
+	_, ok := errors.AsType[*streams.ConflictError](err)
+	return ok
+}
+
+// persist runs a step against the log until it succeeds, waiting out trouble
+// with jittered exponential back-off: the delivery stays in hand meanwhile. It
+// gives up where repeating cannot help, and when ctx ends.
+func (d *Dispatcher) persist(ctx context.Context, doing string, step func(context.Context) error) error {
+	pause := backoff.NewExponentialBackOff()
+	pause.InitialInterval, pause.MaxInterval = 50*time.Millisecond, 5*time.Second
+	for {
+		err := step(ctx)
+		if err == nil || isFinal(err) {
+			d.trouble.clear()
+			return err
+		}
+		d.trouble.set(doing, err)
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s: %w", doing, errors.Join(err, context.Cause(ctx)))
+		case <-time.After(pause.NextBackOff()):
+		}
+	}
+}
+
+// isFinal reports whether an answer of the log is an answer, not trouble.
+func isFinal(err error) bool {
+	_, tooLarge := errors.AsType[*streams.TooLargeError](err)
+	return tooLarge || isConflict(err) || errors.Is(err, streams.ErrNotFound)
+}

@@ -1,0 +1,67 @@
+package dispatcher
+
+import (
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"tidings/dispatcher/channel"
+)
+
+// Channel is a way out: who sends, and how patiently.
+type Channel struct {
+	Sender channel.Sender
+	Policy Policy
+}
+
+// Policy bounds what is done for one message on a channel. Zero fields have the
+// defaults named with them.
+type Policy struct {
+	Tries  int           // calls in one round, the first at once; 3
+	Base   time.Duration // pause after the first call; 200 ms
+	Factor float64       // by which the pause grows; 2
+	// Rounds are the waits before each further round. Empty means one round.
+	Rounds []time.Duration
+	// Timeout bounds one call; 10 s, at most 30 s, so that it fits in a lease.
+	Timeout time.Duration
+	// Concurrency is how many calls the channel has under way at most; 64.
+	Concurrency int
+	// DeadLetterPermanent makes a dead letter of an event that a provider refused
+	// for good. Without it such a refusal is only recorded.
+	DeadLetterPermanent bool
+}
+
+func (p Policy) withDefaults() Policy {
+	if p.Tries <= 0 {
+		p.Tries = 3
+	}
+	if p.Base <= 0 {
+		p.Base = 200 * time.Millisecond
+	}
+	if p.Factor < 1 {
+		p.Factor = 2
+	}
+	if p.Timeout <= 0 {
+		p.Timeout = 10 * time.Second
+	}
+	p.Timeout = min(p.Timeout, 30*time.Second)
+	if p.Concurrency <= 0 {
+		p.Concurrency = 64
+	}
+	return p
+}
+
+// longestPause bounds what is slept in process between two tries of a round.
+// Longer waits are wake-ups, so that they hold nothing.
+const longestPause = 5 * time.Second
+
+// pause returns how long to wait after the given number of tries in a round:
+// base × factor^(tries-1), with ± 20 % jitter so that messages that failed
+// together do not return together.
+func (p Policy) pause(tries int) time.Duration {
+	if tries <= 0 {
+		return 0
+	}
+	d := float64(p.Base) * math.Pow(p.Factor, float64(tries-1))
+	return time.Duration(min(d, float64(longestPause)) * (0.8 + 0.4*rand.Float64()))
+}

@@ -1,0 +1,182 @@
+package dispatcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"tidings/streams"
+	"tidings/streams/event"
+)
+
+// handle takes one delivery as far as it goes now and acknowledges it. An error
+// means that the process is stopping or the delivery is rubbish: it is not
+// acknowledged, and comes again.
+func (d *Dispatcher) handle(ctx context.Context, del *streams.Delivery) {
+	wake := del.Wakeup()
+	putDown, err := d.hand.take(ctx, wake.Key)
+	if err != nil {
+		return
+	}
+	defer putDown()
+	if _, unreadable := del.Ref(); del.FromEvents() && unreadable != nil {
+		err = d.buryUnreadable(ctx, del, unreadable)
+	} else {
+		err = d.step(ctx, del)
+	}
+	if err != nil {
+		d.logger.Warn("step not finished: the delivery comes again", "key", wake.Key, "tenant", wake.Tenant, "error", err)
+		return
+	}
+	d.steps.Add(1)
+	if err := del.Ack(ctx); err != nil {
+		d.logger.Debug("acknowledgement lost: the delivery comes again and changes nothing", "key", wake.Key, "error", err)
+	}
+}
+
+// step decides by the state in the event's last record and acts, until an
+// action needs no more. Losing an append to somebody else means looking again.
+func (d *Dispatcher) step(ctx context.Context, del *streams.Delivery) error {
+	h, known, err := d.begin(ctx, del)
+	if err != nil {
+		return err
+	}
+	for {
+		err := d.act(ctx, del, h, d.rules.decide(d.look(del, h, known)))
+		if err == nil || !errors.Is(err, errLookAgain) && !isConflict(err) {
+			return err
+		}
+		wake := del.Wakeup()
+		h, known, err = d.last(ctx, wake.Tenant, wake.Key)
+		if err == nil && !known {
+			h.ref, err = d.refOf(ctx, del)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// errLookAgain asks for another decision by the state as it is by now.
+var errLookAgain = errors.New("look again")
+
+// begin returns what is known before the first decision. The first delivery of
+// a copy in EVENTS is taken for a new event without a read: the claim expects
+// that there is no record, and looks only on conflict.
+func (d *Dispatcher) begin(ctx context.Context, del *streams.Delivery) (history, bool, error) {
+	if del.FromEvents() && del.NumDelivered() == 1 {
+		ref, err := del.Ref()
+		return history{ref: ref}, false, err
+	}
+	wake := del.Wakeup()
+	h, known, err := d.last(ctx, wake.Tenant, wake.Key)
+	if err != nil || known {
+		return h, known, err
+	}
+	h.ref, err = d.refOf(ctx, del)
+	return h, false, err
+}
+
+// refOf returns the reference of an event that has no record.
+func (d *Dispatcher) refOf(ctx context.Context, del *streams.Delivery) (event.Ref, error) {
+	if del.FromEvents() {
+		return del.Ref()
+	}
+	stored, err := d.copyOf(ctx, del.Wakeup().Sequence)
+	return stored.Ref, err
+}
+
+// sourceOf returns where to read the event from: the delivery itself if it is
+// the copy that the history is about, else EVENTS.
+func (d *Dispatcher) sourceOf(del *streams.Delivery, ref event.Ref) source {
+	if del.FromEvents() && del.Wakeup().Sequence == ref.Sequence {
+		return func(context.Context) (streams.StoredEvent, error) { return del.Event() }
+	}
+	return func(ctx context.Context) (streams.StoredEvent, error) { return d.copyOf(ctx, ref.Sequence) }
+}
+
+// copyOf reads the stored copy of an event.
+func (d *Dispatcher) copyOf(ctx context.Context, sequence uint64) (stored streams.StoredEvent, err error) {
+	err = d.persist(ctx, "read the event", func(ctx context.Context) (err error) {
+		stored, err = d.log.Events.Get(ctx, sequence)
+		return err
+	})
+	return stored, err
+}
+
+func (d *Dispatcher) look(del *streams.Delivery, h history, known bool) look {
+	l := look{
+		known: known, ref: h.ref, state: h.state, at: h.at,
+		copied: del.FromEvents(), copySeq: del.Wakeup().Sequence,
+		lastDelivery: del.LastDelivery(), now: d.now(),
+	}
+	if ref, err := del.Ref(); l.copied && err == nil {
+		l.digest = ref.Digest
+	}
+	return l
+}
+
+// act does what was decided.
+func (d *Dispatcher) act(ctx context.Context, del *streams.Delivery, h history, dec decision) error {
+	switch dec.action {
+	case actAck:
+		return nil
+	case actDuplicate:
+		return d.auditDuplicate(ctx, del, h.ref)
+	case actConflict:
+		return d.buryConflict(ctx, del, h)
+	case actLetter:
+		return d.putLetter(ctx, h, h.state.Cause, "")
+	case actReschedule:
+		return d.schedule(ctx, h)
+	case actHold:
+		return d.hold(ctx, dec.until)
+	case actExpire:
+		return d.expire(ctx, h)
+	case actBury:
+		return d.bury(ctx, h, dec.cause, dec.reason, crashes(dec)...)
+	case actClaim:
+		return d.claim(ctx, h, d.sourceOf(del, h.ref), crashes(dec)...)
+	}
+	return fmt.Errorf("no such action: %s", dec.action)
+}
+
+func crashes(dec decision) []event.Fact {
+	if dec.crashed == nil {
+		return nil
+	}
+	return []event.Fact{*dec.crashed}
+}
+
+func (d *Dispatcher) auditDuplicate(ctx context.Context, del *streams.Delivery, ref event.Ref) error {
+	dup := event.NewDuplicate(ref, event.StageDispatcher, streams.EventsStream, del.Wakeup().Sequence, "", "a second copy in EVENTS", d.now())
+	return d.persist(ctx, "audit a duplicate", func(ctx context.Context) error {
+		return d.log.Outcomes.AppendDuplicate(ctx, dup)
+	})
+}
+
+// hold waits, with the delivery in hand, until a live owner's lease is over.
+func (d *Dispatcher) hold(ctx context.Context, until time.Time) error {
+	select {
+	case <-time.After(until.Sub(d.now())):
+		return errLookAgain
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (d *Dispatcher) expire(ctx context.Context, h history) error {
+	_, err := d.append(ctx, h,
+		event.Expired{AgeMS: h.ref.Age(d.now()).Milliseconds(), WindowMS: d.rules.staleness.Milliseconds()},
+		event.Settled{})
+	return err
+}
+
+// schedule makes sure that a waiting event is woken when it is due.
+func (d *Dispatcher) schedule(ctx context.Context, h history) error {
+	w := streams.Wakeup{Tenant: h.ref.Tenant, Key: h.ref.Key, Sequence: h.ref.Sequence}
+	return d.persist(ctx, "schedule a wake-up", func(ctx context.Context) error {
+		return d.log.Retries.Schedule(ctx, w, h.state.Due)
+	})
+}

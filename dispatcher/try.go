@@ -1,0 +1,190 @@
+package dispatcher
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"tidings/dispatcher/channel"
+	"tidings/dispatcher/plan"
+	"tidings/streams/event"
+)
+
+// try calls the providers for the messages that the claim in force names, side
+// by side, and returns what happened. Others are left alone, even if they became
+// ready meanwhile: a crash would leave them out of the account.
+func (w *work) try(ctx context.Context, s event.State) []event.Fact {
+	named := namedMessages(s, w.policies)
+	results := make([][]event.Fact, len(named))
+	var wg sync.WaitGroup
+	for i, m := range named {
+		wg.Go(func() { results[i] = w.tryMessage(ctx, m, s.Round) })
+	}
+	wg.Wait()
+	var facts []event.Fact
+	for _, r := range results {
+		facts = append(facts, r...)
+	}
+	return facts
+}
+
+// namedMessages returns the messages that the claim in force may try and that
+// still want it.
+func namedMessages(s event.State, policies map[string]Policy) []event.Message {
+	var named []event.Message
+	for _, id := range s.Claim.Messages {
+		if m := s.Message(id); m != nil && m.Open() && m.RoundTries < policies[m.Channel].Tries {
+			named = append(named, *m)
+		}
+	}
+	return named
+}
+
+// readyMessages returns the messages that a new claim may try: open, with tries
+// left in the round, and not put off by their provider.
+func readyMessages(s event.State, policies map[string]Policy, now time.Time) []event.Message {
+	var ready []event.Message
+	for _, i := range s.Open() {
+		m := s.Messages[i]
+		if m.RoundTries < policies[m.Channel].Tries && !m.RetryAfter.After(now) && len(ready) < claimLimit {
+			ready = append(ready, m)
+		}
+	}
+	return ready
+}
+
+// tryMessage makes the tries of one message that this round still allows, and
+// stops at the first result that is not a plain "not now". No call is started
+// that could last past the lease.
+func (w *work) tryMessage(ctx context.Context, m event.Message, round int) []event.Fact {
+	ch := w.channels[m.Channel]
+	var facts []event.Fact
+	for tries := m.RoundTries; tries < ch.Policy.Tries; {
+		if !w.pause(ctx, ch.Policy.pause(tries)) || !ch.acquire(ctx, w.until.Add(-ch.Policy.Timeout)) {
+			return facts
+		}
+		fact, withheld := w.call(ctx, ch, m, round, tries+1)
+		ch.release()
+		if withheld != nil {
+			return append(facts, *withheld)
+		}
+		if fact == nil {
+			return facts
+		}
+		facts = append(facts, *fact)
+		switch fact.Result {
+		case event.TryPermanent:
+			return append(facts, event.GaveUp{Message: m.ID, Reason: gaveUpPermanent})
+		case event.TryTransient:
+			tries++
+			if fact.RetryAfter.Sub(w.now()) > longestPause {
+				return facts
+			}
+		default:
+			return facts
+		}
+	}
+	return facts
+}
+
+// call makes one call, unless the recipient is suppressed or the lease is too
+// short: then it returns no try.
+func (w *work) call(ctx context.Context, ch *outlet, m event.Message, round, try int) (*event.Tried, *event.Withheld) {
+	reason, suppressed, err := w.suppressed(ctx, m)
+	if suppressed {
+		return nil, &event.Withheld{Message: m.ID, Reason: reason}
+	}
+	if err != nil || time.Until(w.until) < ch.Policy.Timeout || ctx.Err() != nil {
+		return nil, nil
+	}
+	callCtx, cancel := context.WithTimeout(ctx, ch.Policy.Timeout)
+	defer cancel()
+	started := w.now()
+	receipt, err := safeSend(callCtx, ch.Sender, outgoing(w.ref, w.plan[m.ID]))
+	result, code, after := channel.Classify(err)
+	if err == nil {
+		code = receipt.Code
+	}
+	fact := event.Tried{
+		Message: m.ID, Round: round, Try: try, Started: started, Ended: w.now(),
+		Result: result, Code: code, Provider: receipt.Provider,
+	}
+	if after > 0 {
+		fact.RetryAfter = fact.Ended.Add(after)
+	}
+	return &fact, nil
+}
+
+// suppressed asks whether the recipient may be written to, waiting out trouble.
+func (w *work) suppressed(ctx context.Context, m event.Message) (reason string, yes bool, err error) {
+	err = w.persist(ctx, "check suppressions", func(ctx context.Context) (err error) {
+		reason, yes, err = w.suppressions.Suppressed(ctx, w.ref.Tenant, m.Channel, m.Recipient)
+		return err
+	})
+	return reason, yes, err
+}
+
+// safeSend turns a panic of a sender into an unknown fate: it may have sent.
+func safeSend(ctx context.Context, s channel.Sender, m channel.Message) (receipt channel.Receipt, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = channel.Unknown("panic", fmt.Errorf("the sender panicked: %v", r))
+		}
+	}()
+	return s.Send(ctx, m)
+}
+
+func outgoing(ref event.Ref, m plan.Message) channel.Message {
+	return channel.Message{
+		ID: m.ID, Key: ref.Key, Tenant: ref.Tenant, EventID: ref.ID, EventType: ref.Type, To: m.Address,
+		Subject: m.Content.Subject, Text: m.Content.Text, HTML: m.Content.HTML,
+		Body: m.Content.Body, ContentType: m.Content.ContentType,
+	}
+}
+
+// pause waits between two tries and reports whether to go on.
+func (w *work) pause(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// outlet is a channel with its bulkhead: at most so many calls at a time.
+type outlet struct {
+	Channel
+	slots chan struct{}
+}
+
+func newOutlet(c Channel) *outlet {
+	c.Policy = c.Policy.withDefaults()
+	return &outlet{Channel: c, slots: make(chan struct{}, c.Policy.Concurrency)}
+}
+
+// acquire waits for a free slot, at most until a call would not fit in the
+// lease any more.
+func (o *outlet) acquire(ctx context.Context, until time.Time) bool {
+	select {
+	case o.slots <- struct{}{}:
+		return true
+	default:
+	}
+	late := time.NewTimer(time.Until(until))
+	defer late.Stop()
+	select {
+	case o.slots <- struct{}{}:
+		return true
+	case <-late.C:
+		return false
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (o *outlet) release() { <-o.slots }

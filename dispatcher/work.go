@@ -1,0 +1,208 @@
+package dispatcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"tidings/dispatcher/plan"
+	"tidings/streams"
+	"tidings/streams/event"
+)
+
+// The bounds of a claim (design: one claim tries at most 64 messages under a
+// lease of 60 s, and no call lasts into its last 5 s).
+const (
+	claimLimit  = 64
+	claimLease  = 60 * time.Second
+	leaseMargin = 5 * time.Second
+)
+
+// source yields the stored copy of the event in hand.
+type source func(context.Context) (streams.StoredEvent, error)
+
+// work is what one claim is for: the event in hand, its plan, and until when
+// this process may call providers for it.
+type work struct {
+	*Dispatcher
+	history
+	source source
+	plan   map[string]plan.Message // rendered messages by id
+	until  time.Time               // no call may last longer; monotonic
+}
+
+// claim takes the event in hand and works on it until it ends or waits. source
+// yields the event; it is called only after the claim is recorded, because
+// decoding may be what kills the process.
+func (d *Dispatcher) claim(ctx context.Context, h history, source source, before ...event.Fact) error {
+	w := &work{Dispatcher: d, history: h, source: source}
+	if err := w.renew(ctx, before...); err != nil {
+		return err
+	}
+	return w.do(ctx)
+}
+
+// renew appends the facts and a claim in one record. The lease is counted from
+// before the append, so that it ends here before it ends for anybody else.
+func (w *work) renew(ctx context.Context, facts ...event.Fact) error {
+	start := time.Now()
+	after := w.state.Apply("", w.now(), facts...)
+	h, err := w.append(ctx, w.history, append(facts, w.claimed(after))...)
+	if err != nil {
+		return err
+	}
+	w.history, w.until = h, start.Add(claimLease-leaseMargin)
+	return nil
+}
+
+// claimed returns the claim to be made in a state. It names the messages that it
+// will try, so that a crash leaves no other in doubt.
+func (w *work) claimed(s event.State) event.Claimed {
+	c := event.Claimed{
+		Owner: w.rules.me, Generation: s.Generation, Round: s.Round,
+		LeaseMS: claimLease.Milliseconds(), Limit: claimLimit, Config: w.planner.Revision(),
+	}
+	for _, m := range readyMessages(s, w.policies, w.now()) {
+		c.Messages = append(c.Messages, m.ID)
+	}
+	return c
+}
+
+// do plans, sends and records.
+func (w *work) do(ctx context.Context) error {
+	facts, err := w.prepare(ctx)
+	if broken, ok := errors.AsType[*brokenError](err); ok {
+		return w.bury(ctx, w.history, broken.cause, broken.detail)
+	}
+	if err != nil {
+		return err
+	}
+	for {
+		facts = append(facts, w.try(ctx, w.state.Apply("", w.now(), facts...))...)
+		again, err := w.record(ctx, facts)
+		if err != nil || !again {
+			return err
+		}
+		facts = nil
+	}
+}
+
+// brokenError says that an event cannot be planned and needs an operator.
+type brokenError struct {
+	cause  event.Cause
+	detail string
+}
+
+func (e *brokenError) Error() string { return string(e.cause) + ": " + e.detail }
+
+// prepare makes the plan. It returns the facts to be recorded with the first
+// results: the plan that is frozen by them. A plan that a crash could leave in
+// doubt is recorded before anything is sent: one with more messages than a
+// claim may try, and one after a crash, whose uncertain messages the history
+// must show before they are sent again.
+func (w *work) prepare(ctx context.Context) ([]event.Fact, error) {
+	stored, err := w.source(ctx)
+	if errors.Is(err, streams.ErrNotFound) {
+		return nil, &brokenError{event.CauseEventMissing, fmt.Sprintf("the copy %d in EVENTS is gone", w.ref.Sequence)}
+	}
+	if err != nil && ctx.Err() == nil {
+		return nil, &brokenError{event.CauseUndecodable, err.Error()}
+	}
+	if err != nil {
+		return nil, err
+	}
+	p, err := safePlan(w.planner, w.ref.Key, stored.Envelope)
+	if err != nil {
+		return nil, err
+	}
+	w.plan = make(map[string]plan.Message, len(p.Messages))
+	for _, m := range p.Messages {
+		w.plan[m.ID] = m
+	}
+	switch {
+	case w.state.Planned:
+		return w.orphans(), nil
+	case len(p.Messages) > claimLimit || w.state.Lost != nil:
+		return nil, w.renew(ctx, p.Fact)
+	}
+	return []event.Fact{p.Fact}, nil
+}
+
+// safePlan turns a panic in planning into a dead letter with its stack.
+func safePlan(p Planner, key event.Key, e event.Envelope) (out plan.Plan, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = &brokenError{event.CausePanic, fmt.Sprintf("planning: %v\n%s", r, debug.Stack())}
+		}
+	}()
+	out, err = p.Plan(key, e)
+	if bad, ok := errors.AsType[*plan.Error](err); ok {
+		return out, &brokenError{bad.Cause, bad.Detail}
+	}
+	return out, err
+}
+
+// orphans gives up the open messages of a frozen plan that the configuration in
+// force does not produce any more: there is no address for them.
+func (w *work) orphans() []event.Fact {
+	var facts []event.Fact
+	for _, i := range w.state.Open() {
+		m := w.state.Messages[i]
+		if _, ok := w.plan[m.ID]; !ok {
+			facts = append(facts, event.GaveUp{Message: m.ID, Reason: gaveUpNoPlan})
+		} else if _, ok := w.channels[m.Channel]; !ok {
+			facts = append(facts, event.GaveUp{Message: m.ID, Reason: gaveUpChannel})
+		}
+	}
+	return facts
+}
+
+// record appends the results and what follows from them. again means that the
+// claim was renewed with them and that messages can be tried now.
+func (w *work) record(ctx context.Context, facts []event.Fact) (again bool, err error) {
+	ctx, cancel := outlive(ctx, w.settleWithin)
+	defer cancel()
+	end := conclude(w.state.Apply("", w.now(), facts...), w.policies, w.now(), w.stopping())
+	facts = append(facts, end.facts...)
+	start := time.Now()
+	switch {
+	case end.again, end.cause != "":
+		// Results never wait for a letter: they go first, under a renewed claim.
+		facts = append(facts, w.claimed(w.state.Apply("", w.now(), facts...)))
+	case end.wait != nil:
+		facts = append(facts, *end.wait)
+	default:
+		facts = append(facts, event.Settled{})
+	}
+	h, ours, err := w.land(ctx, w.history, facts)
+	if err != nil || !ours {
+		return false, err
+	}
+	w.history, w.until = h, start.Add(claimLease-leaseMargin)
+	switch {
+	case end.cause != "":
+		return false, w.bury(ctx, h, end.cause, "")
+	case end.wait != nil:
+		return false, w.schedule(ctx, h)
+	}
+	return end.again, nil
+}
+
+// outlive returns a context that ends only some time after ctx: what was sent
+// is recorded even when the process is being stopped.
+func outlive(ctx context.Context, by time.Duration) (context.Context, context.CancelFunc) {
+	longer, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		timer := time.AfterFunc(by, func() { cancel(context.Cause(ctx)) })
+		context.AfterFunc(longer, func() { timer.Stop() })
+	})
+	return longer, func() { stop(); cancel(nil) }
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return line
+}

@@ -44,9 +44,10 @@ type eventInput struct {
 }
 
 type historyInput struct {
-	eventInput
-	After uint64 `query:"after" doc:"sequence to begin behind"`
-	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"1000"`
+	ID     string `path:"id" doc:"key of the event, or the id that the producer gave"`
+	Tenant string `query:"tenant" doc:"where several tenants use the id"`
+	After  uint64 `query:"after" doc:"sequence to begin behind"`
+	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"1000"`
 }
 
 type answer[T any] struct{ Body T }
@@ -108,7 +109,7 @@ func fits(q store.Query, r store.Row) bool {
 }
 
 func (s *Server) getEvent(_ context.Context, in *eventInput) (*answer[Event], error) {
-	row, err := s.find(in)
+	row, err := s.find(in.ID, in.Tenant)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +124,7 @@ func (s *Server) getEvent(_ context.Context, in *eventInput) (*answer[Event], er
 }
 
 func (s *Server) getHistory(_ context.Context, in *historyInput) (*answer[History], error) {
-	row, err := s.find(&in.eventInput)
+	row, err := s.find(in.ID, in.Tenant)
 	if err != nil {
 		return nil, err
 	}
@@ -143,8 +144,8 @@ func (s *Server) getHistory(_ context.Context, in *historyInput) (*answer[Histor
 
 // find returns the row that a key or an id names. An id may look like a key,
 // so what is no key of an event is looked up as an id.
-func (s *Server) find(in *eventInput) (store.Row, error) {
-	if key := event.Key(in.ID); key.Valid() {
+func (s *Server) find(id, tenant string) (store.Row, error) {
+	if key := event.Key(id); key.Valid() {
 		row, err := s.Ledger.Event(key)
 		if err == nil {
 			return row, nil
@@ -153,14 +154,14 @@ func (s *Server) find(in *eventInput) (store.Row, error) {
 			return store.Row{}, s.failure(err)
 		}
 	}
-	rows, err := s.Ledger.FindID(in.ID, in.Tenant)
+	rows, err := s.Ledger.FindID(id, tenant)
 	switch {
 	case err != nil:
 		return store.Row{}, s.failure(err)
 	case len(rows) == 1:
 		return rows[0], nil
 	}
-	return store.Row{}, several(in.ID, rows)
+	return store.Row{}, several(id, rows)
 }
 
 // several lists the keys to choose from.

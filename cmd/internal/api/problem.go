@@ -57,14 +57,15 @@ func unavailable(detail string) error {
 // retryAfter is in how many seconds a client should come back.
 const retryAfter = "5"
 
-// schemaName tells apart the types of two packages that have one name.
+// schemaName names a type in the description. The names of package store
+// would be the same as some of package event.
 func schemaName(t reflect.Type, hint string) string {
 	name := huma.DefaultSchemaNamer(t, hint)
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
 		t = t.Elem()
 	}
-	if name == "Letter" && strings.HasSuffix(t.PkgPath(), "/store") {
-		return "LetterLine"
+	if strings.HasSuffix(t.PkgPath(), "/store") {
+		return "Ledger" + name
 	}
 	return name
 }

@@ -127,7 +127,11 @@ func envelopeOf(header http.Header, body []byte) (event.Envelope, error) {
 			plain.Headers[name] = v
 		}
 	}
-	return bridge.Mapping{}.FromAMQP(plain)
+	envelope, err := bridge.Mapping{}.FromAMQP(plain)
+	if err == nil && envelope.Type == "" {
+		err = errors.New("this is no CloudEvent, and the header event-type is missing")
+	}
+	return envelope, err
 }
 
 // plainHeaders are the headers that describe an event that is no CloudEvent.

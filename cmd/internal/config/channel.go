@@ -39,16 +39,19 @@ type Tuning struct {
 	DeadLetterPermanent bool `yaml:"dead_letter_permanent,omitempty"`
 }
 
-// Email is a mail server.
+// Email is a mail server. Package email says what each value means.
 type Email struct {
 	Host         string `yaml:"host"`
-	Port         int    `yaml:"port,omitempty"`
-	TLS          string `yaml:"tls,omitempty"`
+	Port         int    `yaml:"port,omitempty"`    // 0: what suits tls
+	TLS          string `yaml:"tls,omitempty"`     // starttls, opportunistic, implicit or none
+	CAFile       string `yaml:"ca_file,omitempty"` // PEM, beside the system's
 	Username     string `yaml:"username,omitempty"`
 	Password     Secret `yaml:"password,omitempty"`
 	PasswordFile string `yaml:"password_file,omitempty"`
+	Auth         string `yaml:"auth,omitempty"` // empty: the best that the server offers
 	From         string `yaml:"from"`
 	ReplyTo      string `yaml:"reply_to,omitempty"`
+	HELO         string `yaml:"helo,omitempty"`
 }
 
 // Webhook is what is common to the calls of a channel; the recipients are the

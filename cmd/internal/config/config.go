@@ -71,13 +71,19 @@ type API struct {
 
 // AMQP is where events come from. An empty URL means that they come over HTTP alone.
 type AMQP struct {
-	URL      URL      `yaml:"url"`
-	URLFile  string   `yaml:"url_file"`
-	Queue    string   `yaml:"queue"`
-	Exchange string   `yaml:"exchange"`
-	Bindings []string `yaml:"bindings,omitempty"` // routing keys that bind the queue to the exchange
-	Topology string   `yaml:"topology"`           // assert or declare
-	Window   int      `yaml:"window"`             // deliveries in hand at a time; 0 lets the bridge choose
+	URL      URL    `yaml:"url"`
+	URLFile  string `yaml:"url_file"`
+	Queue    string `yaml:"queue"`
+	Topology string `yaml:"topology"` // assert or declare
+	Window   int    `yaml:"window"`   // deliveries in hand at a time; 0 lets the bridge choose
+	// Of topology declare: the exchange, its kind (topic if empty), the routing
+	// keys that bind the queue to it ("#" if there are none), and where RabbitMQ
+	// puts what it gives up on.
+	Exchange           string   `yaml:"exchange"`
+	ExchangeKind       string   `yaml:"exchange_kind,omitempty"`
+	Bindings           []string `yaml:"bindings,omitempty"`
+	DeadLetterExchange string   `yaml:"dead_letter_exchange,omitempty"`
+	ConsumerTag        string   `yaml:"consumer_tag,omitempty"`
 	// Mapping says where the attributes of an event are found in a delivery.
 	Mapping bridge.Mapping `yaml:"mapping,omitempty"`
 }

@@ -101,6 +101,9 @@ func (a AMQP) validate(ps *Problems) {
 		validateURL(ps, "amqp.url", a.URL.Reveal(), "amqp", "amqps")
 	}
 	ps.choice("amqp.topology", a.Topology, TopologyAssert, TopologyDeclare)
+	if a.ExchangeKind != "" {
+		ps.choice("amqp.exchange_kind", a.ExchangeKind, "topic", "direct", "fanout", "headers")
+	}
 	if a.Queue == "" || len(a.Queue) > 255 {
 		ps.add("amqp.queue", "must have 1 to 255 bytes")
 	}
@@ -182,7 +185,10 @@ func (c Config) validateChannels(ps *Problems) {
 			ps.add(key, "a channel's name has 1 to 64 of the characters a-z, 0-9, - and _")
 		}
 		channel.Tuning.validate(ps, key, c.Policy)
-		if channel.Webhook != nil {
+		switch {
+		case channel.Email != nil:
+			channel.Email.validate(ps, key)
+		case channel.Webhook != nil:
 			channel.Webhook.validate(ps, key)
 		}
 	}

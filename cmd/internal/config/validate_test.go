@@ -40,18 +40,19 @@ func TestValidate(t *testing.T) {
 		"a factor that shrinks":                          {`policy: {factor: 0.5}`, `policy.factor: 0.5 is not between 1 and 100`},
 		"a round at once":                                {`policy: {rounds: [1s, 0]}`, `policy.rounds[1]: 0s is not between 1ns and 168h`},
 		"a channel without content":                      {"channels: {mail: }", `channels.mail: is empty: set kind to email or webhook`},
-		"a channel's name with a blank":                  {"channels: {\"a b\": {kind: webhook, secret: s}}", `channels.a b: a channel's name has 1 to 64 of the characters a-z, 0-9, - and _`},
-		"a channel's unknown on_unknown":                 {"channels: {h: {kind: webhook, secret: s, on_unknown: retry}}", `channels.h.on_unknown: "retry" is not one of resend, hold`},
-		"a call longer than a lease allows":              {"channels: {h: {kind: webhook, secret: s, timeout: 1m}}", `channels.h.timeout: 1m is not between 0 and 30s, which is what fits in a lease`},
-		"a channel's negative tries":                     {"channels: {h: {kind: webhook, secret: s, tries: -1}}", `channels.h.tries: -1 is not between 1 and 100`},
-		"a webhook without secret":                       {"channels: {h: {kind: webhook}}", `channels.h.secret: is missing: set "whsec_" and 24 to 64 random bytes in base64, such as whsec_$(openssl rand -base64 32)`},
-		"a network that is none":                         {"channels: {h: {kind: webhook, secret: s, allowed_cidrs: [10.0.0.0/8, local]}}", `channels.h.allowed_cidrs[1]: "local" is not a network such as 10.0.0.0/8`},
+		"a channel's name with a blank":                  {"channels: {\"a b\": {kind: webhook, secret: whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3}}", `channels.a b: a channel's name has 1 to 64 of the characters a-z, 0-9, - and _`},
+		"a channel's unknown on_unknown":                 {"channels: {h: {kind: webhook, secret: whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3, on_unknown: retry}}", `channels.h.on_unknown: "retry" is not one of resend, hold`},
+		"a call longer than a lease allows":              {"channels: {h: {kind: webhook, secret: whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3, timeout: 1m}}", `channels.h.timeout: 1m is not between 0 and 30s, which is what fits in a lease`},
+		"a channel's negative tries":                     {"channels: {h: {kind: webhook, secret: whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3, tries: -1}}", `channels.h.tries: -1 is not between 1 and 100`},
+		"a webhook without secret":                       {"channels: {h: {kind: webhook}}", `channels.h.secret: is missing: set whsec_ and 24 to 64 random bytes in base64, such as whsec_$(openssl rand -base64 32)`},
+		"an exchange of no kind":                         {"amqp: {exchange_kind: pubsub}", `amqp.exchange_kind: "pubsub" is not one of topic, direct, fanout, headers`},
+		"a network that is none":                         {"channels: {h: {kind: webhook, secret: whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3, allowed_cidrs: [10.0.0.0/8, local]}}", `channels.h.allowed_cidrs[1]: "local" is not a network such as 10.0.0.0/8`},
 		"a mapping that cannot be meant":                 {"amqp: {mapping: {id: {constant: x}}}", `amqp.mapping.id.constant: events need different ids: remove it`},
 		"a negative staleness":                           {`staleness: -1h`, `staleness: must not be negative; 0 switches the check off`},
 		"a negative horizon":                             {`horizon: -1h`, `horizon: must not be negative; 0 remembers for ever`},
 		"staleness off with a horizon":                   {`staleness: 0`, `staleness: 0 with a horizon of 336h sends an event again that comes back after it: set horizon to 0, or accept_duplicates_after_horizon to true`},
 		"a horizon shorter than what may still happen":   {`horizon: 200h`, `horizon: 200h is too short: an event may still be retried or come back for 218h35m30s (staleness 168h + rounds 2h35m30s + deferral 24h + margin 24h)`},
-		"a horizon shorter than the rounds of a channel": {"horizon: 240h\nchannels: {h: {kind: webhook, secret: s, rounds: [24h, 24h]}}", `horizon: 240h is too short: an event may still be retried or come back for 264h (staleness 168h + rounds 48h + deferral 24h + margin 24h)`},
+		"a horizon shorter than the rounds of a channel": {"horizon: 240h\nchannels: {h: {kind: webhook, secret: whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3, rounds: [24h, 24h]}}", `horizon: 240h is too short: an event may still be retried or come back for 264h (staleness 168h + rounds 48h + deferral 24h + margin 24h)`},
 		"a suppression without address":                  {`suppressions: [{tenant: t}]`, `suppressions[0].address: is empty: a suppression needs the address that gets nothing`},
 		"a suppression on no channel":                    {`suppressions: [{address: a@b, channel: mial}]`, `suppressions[0].channel: there is no channel "mial"`},
 	} {
@@ -62,12 +63,25 @@ func TestValidate(t *testing.T) {
 		})
 	}
 	t.Run("everything wrong is reported at once, in the order of the file's sections", func(t *testing.T) {
-		c, err := load(t, "data: ''\nmissing_id: drop\npolicy: {tries: 0}\nchannels: {h: {kind: webhook, secret: s}, a: }\n")
+		c, err := load(t, "data: ''\nmissing_id: drop\npolicy: {tries: 0}\nchannels: {h: {kind: webhook, secret: whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3}, a: }\n")
 		require.NoError(t, err)
 		require.EqualError(t, c.Validate(), "data: is empty: name a directory\n"+
 			"missing_id: \"drop\" is not one of derive, quarantine\n"+
 			"policy.tries: 0 is not between 1 and 100\n"+
 			"channels.a: is empty: set kind to email or webhook")
+	})
+	t.Run("what a sender says is wrong is reported by channel, all of it and no secret", func(t *testing.T) {
+		c, err := load(t, "channels:\n  m: {kind: email, host: 'a b', port: 70000, tls: never, from: nobody, password: hunter2}\n"+
+			"  w: {kind: webhook, secret: hunter2}\n")
+		require.NoError(t, err)
+		err = c.Validate()
+		for _, want := range []string{
+			`channels.m.tls: "never" is not one of starttls, opportunistic, implicit, none`,
+			`channels.m: host: `, `channels.m: port: 70000`, `channels.m: from: `, `channels.m: login: `, `channels.w: secrets: `,
+		} {
+			require.ErrorContains(t, err, want)
+		}
+		require.NotContains(t, err.Error(), "hunter2")
 	})
 	for name, file := range map[string]string{
 		"a horizon of exactly what may still happen": "horizon: 218h35m30s",

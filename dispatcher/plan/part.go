@@ -115,7 +115,7 @@ var (
 	// harmless are the messages of text/template that hold names, types and
 	// numbers from the template only.
 	harmless = regexp.MustCompile(`^(map has no entry for key "\w+"|nil data; no entry for key "\w+"|` +
-		`can't evaluate field \w+ in type \S+|nil pointer evaluating \S+|range can't iterate over type \S+|wrong number of args for \w+: want .*)$`)
+		`can't evaluate field \w+ in type [\w.*{}\[\] ]+|nil pointer evaluating [\w.*{}\[\] ]+)$`)
 )
 
 func (p *part) fault(err error) error {

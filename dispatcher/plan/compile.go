@@ -57,6 +57,7 @@ func Compile(rules Rules, templates fs.FS, o Options) (*Planner, error) {
 	}
 	if _, err := language.Parse(c.rules.DefaultLocale); err != nil {
 		c.add(Problem{Key: "default_locale", Text: "is not a language tag such as en or pt-BR"})
+		c.rules.DefaultLocale = "en" // to look at the rest
 	}
 	c.templates = c.loadTemplates(templates)
 	p := &Planner{o: c.o, vars: maps.Clone(rules.Vars)}

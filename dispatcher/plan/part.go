@@ -80,7 +80,7 @@ func (p *part) compileHTML(known htmltemplate.FuncMap) (map[string]*parse.Tree, 
 func (p *part) escape() Problems {
 	err := p.program.Execute(newOutput(maxFile), map[string]any{})
 	if bad, ok := errors.AsType[*htmltemplate.Error](err); ok {
-		return Problems{{File: p.file, Line: bad.Line, Text: bad.Description}}
+		return Problems{parseProblem(p.file, bad)}
 	}
 	return nil
 }

@@ -51,6 +51,8 @@ func mustPlanner(tb testing.TB) dispatcher.Planner {
 }
 
 // rig is a dispatcher's surroundings: a real log and a real HTTP receiver.
+type sinkRequest = sink.Request
+
 type rig struct {
 	testing.TB
 	log  *streams.Log

@@ -28,7 +28,7 @@ const (
 
 // Fault returns the code of an error of the network, and a cause whose text is
 // safe: the innermost error that is known to quote nothing of the conversation.
-// An error that it does not know is a lost connection.
+// An error that it does not know is a lost connection with the cause [ErrLost].
 func Fault(err error) (code string, cause error) {
 	var (
 		dns      *net.DNSError
@@ -69,8 +69,9 @@ func Fault(err error) (code string, cause error) {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return CodeConnectionLost, io.ErrUnexpectedEOF
 	default:
-		return CodeConnectionLost, errLost
+		return CodeConnectionLost, ErrLost
 	}
 }
 
-var errLost = errors.New("the connection ended")
+// ErrLost is the cause that [Fault] gives to an error that it does not know.
+var ErrLost = errors.New("the connection ended")

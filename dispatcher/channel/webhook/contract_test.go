@@ -3,11 +3,15 @@ package webhook_test
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"encoding/pem"
 	"io"
 	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 
@@ -21,7 +25,17 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestContract(t *testing.T) { channeltest.Run(t, startProvider) }
+func TestContract(t *testing.T) {
+	channeltest.Run(t, func(t *testing.T, b channeltest.Behaviour) channeltest.Provider {
+		return startProvider(t, b, (*httptest.Server).Start)
+	})
+}
+
+func TestContractOverTLS(t *testing.T) {
+	channeltest.Run(t, func(t *testing.T, b channeltest.Behaviour) channeltest.Provider {
+		return startProvider(t, b, (*httptest.Server).StartTLS)
+	})
+}
 
 // provider is a receiver that behaves as the suite wants it to.
 type provider struct {
@@ -44,22 +58,25 @@ var codes = map[channeltest.Behaviour]string{
 	channeltest.CutsAfter:     channel.CodeConnectionLost,
 }
 
-func startProvider(t *testing.T, b channeltest.Behaviour) channeltest.Provider {
+func startProvider(t *testing.T, b channeltest.Behaviour, start func(*httptest.Server)) channeltest.Provider {
 	stop := make(chan struct{})
 	p := &provider{behaviour: b, stop: stop, held: make(chan struct{}), left: make(chan struct{})}
 	server := httptest.NewUnstartedServer(p)
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		if encrypted, ok := c.(*tls.Conn); ok {
+			c = encrypted.NetConn()
+		}
 		_ = c.(*net.TCPConn).SetReadBuffer(4 << 10) // so that a large body is stuck
 		return ctx
 	}
-	server.Start()
+	start(server)
 	t.Cleanup(server.Close)
 	t.Cleanup(func() { close(stop) })
 	if b == channeltest.Unreachable {
 		server.Listener.Close()
 	}
-	sender := newSender(t, webhook.Config{AllowPrivate: true})
+	sender := newSender(t, webhook.Config{AllowPrivate: true, CAFile: caFile(t, server)})
 	return channeltest.Provider{
 		Sender: sender,
 		Message: func(id string) channel.Message {
@@ -133,6 +150,18 @@ func (p *provider) leave() {
 	default:
 		close(p.left)
 	}
+}
+
+// caFile returns a file with the authority of a server; "" if it has none.
+func caFile(t *testing.T, server *httptest.Server) string {
+	t.Helper()
+	if server.Certificate() == nil {
+		return ""
+	}
+	file := filepath.Join(t.TempDir(), "ca.pem")
+	block := &pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}
+	require.NoError(t, os.WriteFile(file, pem.EncodeToMemory(block), 0o600))
+	return file
 }
 
 const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwAAAA"

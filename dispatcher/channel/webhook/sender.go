@@ -55,7 +55,7 @@ func (s *Sender) Send(ctx context.Context, m channel.Message) (channel.Receipt, 
 	var watch watch
 	res, err := s.transport.RoundTrip(request(watch.trace(ctx), target, header, m.Body))
 	if err != nil {
-		return receipt, watch.fault(ctx, err)
+		return receipt, watch.fault(err)
 	}
 	s.drain(res.Body, cancel)
 	if err := verdict(res.StatusCode, res.Header, time.Now()); err != nil {

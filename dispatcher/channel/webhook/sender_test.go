@@ -2,7 +2,7 @@ package webhook_test
 
 import (
 	"bufio"
-	"encoding/pem"
+	"context"
 	"fmt"
 	"io"
 	"log"
@@ -236,10 +236,7 @@ func TestTLS(t *testing.T) {
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.StartTLS()
 	t.Cleanup(server.Close)
-	ca := filepath.Join(t.TempDir(), "ca.pem")
-	require.NoError(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{
-		Type: "CERTIFICATE", Bytes: server.Certificate().Raw,
-	}), 0o600))
+	ca := caFile(t, server)
 	_, port, err := net.SplitHostPort(server.Listener.Addr().String())
 	require.NoError(t, err)
 	plain := serve(t, func(http.ResponseWriter, *http.Request) {})
@@ -326,10 +323,13 @@ func TestAnswersAreReadNoFurtherThanNeeded(t *testing.T) {
 			_ = http.NewResponseController(w).Flush()
 			<-r.Context().Done()
 		})
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
 
-		_, err := newSender(t, webhook.Config{AllowPrivate: true}).Send(t.Context(), message(server.URL, "m-1"))
+		_, err := newSender(t, webhook.Config{AllowPrivate: true}).Send(ctx, message(server.URL, "m-1"))
 
 		require.NoError(t, err)
+		require.NoError(t, ctx.Err(), "the rest was not waited for")
 	})
 }
 

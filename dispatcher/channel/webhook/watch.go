@@ -61,22 +61,19 @@ func (w *watch) taken() bool {
 }
 
 // fault turns the error of a request without an answer into an instruction.
-func (w *watch) fault(ctx context.Context, err error) error {
+func (w *watch) fault(err error) error {
 	var blocked *blockedError
 	if errors.As(err, &blocked) {
 		return channel.Permanent(codePrivateAddress, blocked)
 	}
-	code, cause := w.name(ctx, err)
+	code, cause := w.name(err)
 	if w.taken() {
 		return channel.Unknown(code, cause)
 	}
 	return channel.Transient(code, cause)
 }
 
-func (w *watch) name(ctx context.Context, err error) (string, error) {
-	if ctx.Err() != nil {
-		err = ctx.Err() // the connection broke because of it
-	}
+func (w *watch) name(err error) (string, error) {
 	code, cause := channel.Fault(err)
 	if code != channel.CodeConnectionLost {
 		return code, cause

@@ -74,6 +74,8 @@ type SMTPOptions struct {
 	// Answer decides what is said at a step: nil to go on, the error of [Refuse],
 	// [ErrCut] or [ErrHang]. It is called by several goroutines at once.
 	Answer func(step Step, m Mail) error
+	// Left is called when a client has left that was told nothing: [ErrHang].
+	Left func(m Mail)
 	// Keep is how many mails are kept in full, DefaultKeep if zero, none if
 	// negative. Counts go on beyond it.
 	Keep int
@@ -233,6 +235,9 @@ func (s *SMTP) answer(c *smtp.Conn, step Step, m Mail) error {
 	case errors.Is(err, ErrHang):
 		_, _ = io.Copy(io.Discard, c.Conn())
 		_ = c.Conn().Close()
+		if s.o.Left != nil {
+			s.o.Left(m)
+		}
 	}
 	return err
 }

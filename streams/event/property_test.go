@@ -1,6 +1,7 @@
 package event_test
 
 import (
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -11,118 +12,139 @@ import (
 	"tidings/streams/event"
 )
 
-// Facts of every kind about few messages, so that they meet.
+// A chooser makes the choices of which a history consists: a number below n for
+// each. rapid makes them in the property tests, and the bytes of the input in
+// the fuzz target.
+type chooser func(what string, n int) int
 
-func drawTime(t *rapid.T, label string) time.Time {
-	zones := []*time.Location{time.UTC, time.FixedZone("", 5*3600+1800), time.FixedZone("", -3600)}
-	if rapid.IntRange(0, 9).Draw(t, label+" is set") == 0 {
-		return time.Time{}
+func byRapid(t *rapid.T) chooser {
+	return func(what string, n int) int { return rapid.IntRange(0, n-1).Draw(t, what) }
+}
+
+// byBytes takes one byte a choice, and always the first choice at the end.
+func byBytes(data []byte) chooser {
+	return func(_ string, n int) int {
+		if len(data) == 0 {
+			return 0
+		}
+		b := int(data[0])
+		data = data[1:]
+		return b % n
 	}
-	offset := time.Duration(rapid.Int64Range(-1e15, 1e15).Draw(t, label))
-	return t0.Add(offset).In(rapid.SampledFrom(zones).Draw(t, label+" zone"))
 }
 
-func drawMessage(t *rapid.T) string {
-	return rapid.SampledFrom([]string{"m1", "m2", "m3", "m4", "x"}).Draw(t, "message")
+func oneOf[T any](c chooser, what string, values ...T) T { return values[c(what, len(values))] }
+
+// number includes some that no writer should write.
+func (c chooser) number(what string) int { return c(what, 6) - 1 }
+
+func (c chooser) text(what string) string {
+	return oneOf(c, what, "", "text", `<"&">`, "é\u2028\x00", "\U0001F4E8")
 }
 
-func drawClaim(t *rapid.T, s event.State) string {
-	if s.Claim != nil && rapid.IntRange(0, 3).Draw(t, "claim in force") > 0 {
+func (c chooser) config() string { return oneOf(c, "config", "", "c1", "c2") }
+
+// message is one of few, so that the facts meet.
+func (c chooser) message() string { return oneOf(c, "message", "m1", "m2", "m3", "m4", "x") }
+
+func (c chooser) time(what string) time.Time {
+	zone := oneOf(c, what+": zone", time.UTC, time.FixedZone("", 5*3600+1800), time.FixedZone("", -3600))
+	return oneOf(c, what, time.Time{}, t0, at(c(what+": second", 256)*997), at(-1_000_000)).In(zone)
+}
+
+func (c chooser) claimOf(s event.State) string {
+	if s.Claim != nil && c("claim in force", 4) > 0 {
 		return s.Claim.ID
 	}
 	return "no such claim"
 }
 
-func small(t *rapid.T, label string) int { return rapid.IntRange(-1, 4).Draw(t, label) }
-
-func drawText(t *rapid.T, label string) string {
-	return rapid.OneOf(rapid.Just(""), rapid.StringN(0, 12, -1)).Draw(t, label)
-}
-
-func drawConfig(t *rapid.T) string {
-	return rapid.SampledFrom([]string{"", "c1", "c2"}).Draw(t, "config")
-}
-
-func drawPlan(t *rapid.T) event.Planned {
-	p := event.Planned{Config: drawConfig(t)}
-	if rapid.Bool().Draw(t, "nothing") {
-		p.Nothing = rapid.SampledFrom(event.Outcomes()).Draw(t, "why nothing")
+func (c chooser) claimed() event.Claimed {
+	f := event.Claimed{
+		Owner: ownerA, Generation: c.number("generation"), Round: c.number("round"), Limit: c.number("limit"), Config: c.config(),
 	}
-	for range rapid.IntRange(0, 4).Draw(t, "messages") {
-		policy := rapid.SampledFrom([]event.OnUnknown{hold, resend, "ask"}).Draw(t, "policy")
-		p.Messages = append(p.Messages, planned(drawMessage(t), policy))
+	for range c("claimed messages", 4) {
+		f.Messages = append(f.Messages, c.message())
 	}
-	return p
+	return f
 }
 
-func drawTried(t *rapid.T) event.Tried {
-	results := []event.TryResult{event.TryDelivered, event.TryPermanent, event.TryTransient, event.TryRateLimited, event.TryUnknown, "puzzling"}
+func (c chooser) planned() event.Planned {
+	f := event.Planned{Config: c.config(), Nothing: oneOf(c, "nothing", append(event.Outcomes(), "")...)}
+	for range c("messages", 5) {
+		f.Messages = append(f.Messages, planned(c.message(), oneOf(c, "policy", hold, resend, "ask")))
+	}
+	return f
+}
+
+func (c chooser) tried() event.Tried {
 	return event.Tried{
-		Message: drawMessage(t), Round: small(t, "round"), Try: small(t, "try"), Started: drawTime(t, "started"), Ended: drawTime(t, "ended"),
-		Result: rapid.SampledFrom(results).Draw(t, "result"), Code: drawText(t, "code"), RetryAfter: drawTime(t, "retry after"),
+		Message: c.message(), Round: c.number("round"), Try: c.number("try"), Started: c.time("started"), Ended: c.time("ended"),
+		Result: oneOf(c, "result", event.TryDelivered, event.TryPermanent, event.TryTransient, event.TryRateLimited, event.TryUnknown, "puzzling"),
+		Code:   c.text("code"), RetryAfter: c.time("retry after"),
 	}
 }
 
-func drawFact(t *rapid.T, s event.State) event.Fact {
-	kinds := append(event.FactKinds(), event.UnknownFact{Kind: "praised"}, event.Tried{}, event.Planned{})
-	switch rapid.SampledFrom(kinds).Draw(t, "kind").(type) {
+func (c chooser) fact(s event.State) event.Fact {
+	kinds := append(event.FactKinds(), event.UnknownFact{}, event.Tried{}, event.Planned{})
+	switch oneOf(c, "kind", kinds...).(type) {
 	case event.Claimed:
-		return event.Claimed{
-			Owner: ownerA, Generation: small(t, "generation"), Round: small(t, "round"), Limit: small(t, "limit"), Config: drawConfig(t),
-			Messages: rapid.SliceOfN(rapid.SampledFrom([]string{"m1", "m2", "m3", "m4", "x"}), 0, 4).Draw(t, "claimed messages"),
-		}
+		return c.claimed()
 	case event.Crashed:
-		return crashed(drawClaim(t, s))
+		return crashed(c.claimOf(s))
 	case event.Planned:
-		return drawPlan(t)
+		return c.planned()
 	case event.Tried:
-		return drawTried(t)
+		return c.tried()
 	case event.Withheld:
-		return event.Withheld{Message: drawMessage(t), Reason: drawText(t, "reason")}
+		return event.Withheld{Message: c.message(), Reason: c.text("reason")}
 	case event.GaveUp:
-		return gaveUp(drawMessage(t), drawText(t, "reason"))
+		return gaveUp(c.message(), c.text("reason"))
 	case event.Expired:
 		return event.Expired{AgeMS: 2, WindowMS: 1}
 	case event.Waiting:
-		reasons := []event.WaitReason{event.WaitRetry, event.WaitRateLimited, event.WaitInterrupted, "tea"}
-		return waiting(small(t, "round"), drawTime(t, "due"), rapid.SampledFrom(reasons).Draw(t, "reason"))
+		return waiting(c.number("round"), c.time("due"), oneOf(c, "reason", event.WaitRetry, event.WaitRateLimited, event.WaitInterrupted, "tea"))
 	case event.Settled:
 		return settle
 	case event.Dead:
-		return event.Dead{Cause: event.CausePanic, Detail: drawText(t, "detail")}
+		return event.Dead{Cause: event.CausePanic, Detail: c.text("detail")}
 	case event.Requeued:
-		next := s.Generation + rapid.SampledFrom([]int{1, 1, 1, 0, 2, -1}).Draw(t, "generation")
-		return event.Requeued{Generation: next, Operator: drawText(t, "operator")}
+		return event.Requeued{Generation: s.Generation + oneOf(c, "generation", 1, 1, 1, 0, 2, -1), Operator: c.text("operator")}
 	default:
 		return event.UnknownFact{Kind: "praised", Raw: []byte(`{"fact":"praised","by":"<everyone> & all"}`)}
 	}
 }
 
-// drawRecord adds a record to a history that stands at s.
-func drawRecord(t *rapid.T, s event.State) event.Record {
-	facts := []event.Fact{}
-	for range rapid.IntRange(0, 5).Draw(t, "facts") {
-		facts = append(facts, drawFact(t, s))
-	}
-	return event.NewRecord(orderRef(), s, drawTime(t, "at"), facts...)
-}
-
-func drawHistory(t *rapid.T) []event.Record {
+func (c chooser) history() []event.Record {
 	var records []event.Record
 	var s event.State
-	for range rapid.IntRange(1, 10).Draw(t, "records") {
-		r := drawRecord(t, s)
+	for range 1 + c("records", 10) {
+		facts := []event.Fact{}
+		for range c("facts", 6) {
+			facts = append(facts, c.fact(s))
+		}
+		r := event.NewRecord(orderRef(), s, c.time("at"), facts...)
 		records, s = append(records, r), r.State
 	}
 	return records
 }
 
-func TestFoldHoldsForAnyHistory(t *testing.T) { rapid.Check(t, foldProperties) }
+func TestFoldHoldsForAnyHistory(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) { requireHistory(t, byRapid(t).history()) })
+}
 
-func FuzzFold(f *testing.F) { f.Fuzz(rapid.MakeFuzz(foldProperties)) }
+func FuzzFold(f *testing.F) {
+	f.Add([]byte("any text is a history"))
+	random := rand.NewChaCha8([32]byte{})
+	for range 8 {
+		seed := make([]byte, 256)
+		_, _ = random.Read(seed)
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) { requireHistory(t, byBytes(data).history()) })
+}
 
-func foldProperties(t *rapid.T) {
-	records := drawHistory(t)
+func requireHistory(t fataler, records []event.Record) {
 	var before event.State
 	for _, r := range records {
 		requireStep(t, before, r)
@@ -133,7 +155,7 @@ func foldProperties(t *rapid.T) {
 }
 
 // requireStep checks what one record may change.
-func requireStep(t *rapid.T, before event.State, r event.Record) {
+func requireStep(t fataler, before event.State, r event.Record) {
 	after := r.State
 	requeued := after.Generation != before.Generation
 	require.Equal(t, before.Revision+1, after.Revision)
@@ -155,7 +177,7 @@ func requireStep(t *rapid.T, before event.State, r event.Record) {
 	}
 }
 
-func requireMessageStep(t *rapid.T, before, after event.Message, ended, requeued bool) {
+func requireMessageStep(t fataler, before, after event.Message, ended, requeued bool) {
 	require.GreaterOrEqual(t, after.Tries, before.Tries)
 	fixed := func(m event.Message) event.PlannedMessage {
 		return event.PlannedMessage{
@@ -178,7 +200,7 @@ func requireMessageStep(t *rapid.T, before, after event.Message, ended, requeued
 }
 
 // requireConsistent checks what holds in every state.
-func requireConsistent(t *rapid.T, s event.State) {
+func requireConsistent(t fataler, s event.State) {
 	require.Equal(t, s.Ended(), s.Outcome != "")
 	require.Equal(t, s.Phase == event.PhaseClaimed, s.Claim != nil)
 	require.True(t, s.Due.IsZero() || s.Phase == event.PhaseWaiting)
@@ -199,7 +221,7 @@ func requireConsistent(t *rapid.T, s event.State) {
 }
 
 // requireFolds checks that readers of the stored records come to the same states.
-func requireFolds(t *rapid.T, records []event.Record) {
+func requireFolds(t fataler, records []event.Record) {
 	var s event.State
 	for i, r := range records {
 		data, err := event.EncodeRecord(r)
@@ -228,7 +250,7 @@ func requireFolds(t *rapid.T, records []event.Record) {
 func TestAnyRecordFollowsTheSchema(t *testing.T) {
 	schema := compile(t, "record")
 	rapid.Check(t, func(t *rapid.T) {
-		for _, r := range drawHistory(t) {
+		for _, r := range byRapid(t).history() {
 			require.NoError(t, validate(t, schema, encode(t, r)))
 		}
 	})
@@ -236,12 +258,13 @@ func TestAnyRecordFollowsTheSchema(t *testing.T) {
 
 func TestCrashMakesUncertainWhatTheClaimMayHaveBeenSending(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
+		c := byRapid(t)
 		var s event.State
-		for _, r := range drawHistory(t) {
+		for _, r := range c.history() {
 			s = r.State
 		}
 		if s.Phase != event.PhaseClaimed || !s.Planned {
-			s = event.State{}.Apply("r1", t0, drawPlan(t), claimed(ownerA, drawMessage(t), drawMessage(t)))
+			s = event.State{}.Apply("r1", t0, c.planned(), claimed(ownerA, c.message(), c.message()))
 		}
 		after := s.Apply("crash", t0, crashed(s.Claim.ID))
 		for i, m := range s.Messages {

@@ -25,6 +25,15 @@ func (t *Tx) Trim(first uint64, limit int) (more bool, err error) {
 	return more, nil
 }
 
+// Oldest returns the sequence of the oldest entry in the audit, 0 if there is none.
+func (t *Tx) Oldest() uint64 {
+	k, _ := t.tx.Bucket(bucketAudit).Cursor().First()
+	if k == nil {
+		return 0
+	}
+	return binary.BigEndian.Uint64(k)
+}
+
 // trimmed is the part of an Entry that Trim needs.
 type trimmed struct {
 	Sequence   uint64      `json:"sequence"`

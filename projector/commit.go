@@ -1,0 +1,118 @@
+package projector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"tidings/store"
+)
+
+// batchBytes bounds one transaction beside the number of its entries.
+const batchBytes = 4 << 20
+
+// commitAll writes what comes out of the queue until it is closed. c is the
+// checkpoint so far.
+func (f *follower) commitAll(ctx context.Context, queue <-chan item, c store.Checkpoint) error {
+	for first := range queue {
+		batch := f.collect(first, queue)
+		last := batch[len(batch)-1]
+		before := c
+		c.Sequence, c.Fingerprint = last.sequence, last.fingerprint
+		if err := f.commit(ctx, batch, before, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// collect gathers a batch: until it is large enough, the first of it has waited
+// long enough, or the queue is closed. While there is nothing to commit, no
+// timer runs.
+func (f *follower) collect(first item, queue <-chan item) []item {
+	batch, size := []item{first}, first.size
+	timer := time.NewTimer(f.options.CommitEvery)
+	defer timer.Stop()
+	for len(batch) < f.options.BatchMax && size < batchBytes {
+		select {
+		case i, open := <-queue:
+			if !open {
+				return batch
+			}
+			batch, size = append(batch, i), size+i.size
+		case <-timer.C:
+			return batch
+		}
+	}
+	return batch
+}
+
+// commit writes a batch and the checkpoint that covers it in one transaction.
+// If it cannot, it tries again until ctx is done: nothing is dropped.
+func (f *follower) commit(ctx context.Context, batch []item, before, after store.Checkpoint) error {
+	pause := backoff.NewExponentialBackOff()
+	pause.MaxInterval = 10 * time.Second
+	for {
+		err := f.tryCommit(ctx, batch, before, after)
+		if _, halt := errors.AsType[*HaltError](err); err == nil || halt {
+			return err
+		}
+		f.log.Error("entries cannot be folded, and are tried again", "error", err)
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(pause.NextBackOff()):
+		}
+	}
+}
+
+// tryCommit first makes sure that the batch continues what is folded: a server
+// that lost the end of the stream gives the same sequences to other entries,
+// and nobody who only follows would notice. It does so when ctx is done, too,
+// because what was seen before a gap or before the end is worth keeping.
+func (f *follower) tryCommit(ctx context.Context, batch []item, before, after store.Checkpoint) error {
+	if _, err := f.verify(context.WithoutCancel(ctx), before); err != nil {
+		f.progress.asking(fmt.Sprintf("cannot verify %s: %v", f.name, err))
+		return err
+	}
+	problems, err := f.write(batch, after)
+	if err != nil {
+		f.progress.writing(fmt.Sprintf("cannot write the ledger: %v", err))
+		return err
+	}
+	f.report(problems)
+	f.progress.applied(after.Sequence, len(problems))
+	return nil
+}
+
+// problem is something suspicious about an entry that was applied or kept.
+type problem struct {
+	sequence uint64
+	what     string
+}
+
+func (f *follower) write(batch []item, c store.Checkpoint) ([]problem, error) {
+	var problems []problem
+	err := f.store.Update(func(tx *store.Tx) error {
+		for _, i := range batch {
+			what, err := i.apply(tx)
+			if err != nil {
+				return fmt.Errorf("entry %d of %s: %w", i.sequence, f.name, err)
+			}
+			if what != "" {
+				problems = append(problems, problem{i.sequence, what})
+			}
+		}
+		return tx.Checkpoint(c)
+	})
+	return problems, err
+}
+
+func (f *follower) report(problems []problem) {
+	for _, p := range problems {
+		f.log.Warn("suspicious entry", "sequence", p.sequence, "problem", p.what)
+	}
+}

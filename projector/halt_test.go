@@ -1,0 +1,157 @@
+package projector_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"tidings/projector"
+	"tidings/store"
+	"tidings/store/storetest"
+	"tidings/streams/event"
+)
+
+// halted waits until the stream of a status has halted.
+func halted(t require.TestingT, p *projector.Projector, of func(projector.Status) projector.StreamStatus) *projector.HaltError {
+	eventually(t, func() bool { return of(p.Status()).Halt != nil })
+	return of(p.Status()).Halt
+}
+
+func outcomes(s projector.Status) projector.StreamStatus { return s.Outcomes }
+func letters(s projector.Status) projector.StreamStatus  { return s.DeadLetters }
+
+func TestALedgerThatDoesNotFitItsStream(t *testing.T) {
+	cases := map[string]struct {
+		damage   func(w *world)
+		reason   projector.Reason
+		sequence uint64
+		remedy   string
+	}{
+		"the stream was made anew": {
+			damage: func(w *world) {
+				w.outcomes.change(func() { w.outcomes.created = w.outcomes.created.Add(time.Hour) })
+			},
+			reason: projector.ReasonOtherStream, sequence: 6, remedy: "delete the ledger file and start again",
+		},
+		"the stream lost its end": {
+			damage: func(w *world) { w.outcomes.cut(4) },
+			reason: projector.ReasonLostTail, sequence: 5, remedy: "keep the ledger file",
+		},
+		"the stream lost its end and wrote other entries there": {
+			damage: func(w *world) {
+				ref, log := storetest.Ref("acme", 50), storetest.Log{}
+				for range 3 {
+					log.Record(ref, event.Claimed{})
+				}
+				others := entriesOf(t, log.Lines)
+				for i := range others {
+					others[i].Sequence = uint64(5 + i)
+				}
+				w.outcomes.cut(4, others...)
+			},
+			reason: projector.ReasonOtherEntry, sequence: 6, remedy: "restore the stream from a backup",
+		},
+		"the last folded entry is missing": {
+			damage: func(w *world) { w.outcomes.remove(6) },
+			reason: projector.ReasonGap, sequence: 6, remedy: "restore the stream from a backup",
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.events(t, 3)
+			before := w.folded(t)
+			c.damage(w)
+
+			p, s, stop := w.run(t)
+			defer stop()
+			halt := halted(t, p, outcomes)
+			require.Equal(t, c.reason, halt.Reason)
+			require.Equal(t, c.sequence, halt.Sequence)
+			require.ErrorContains(t, halt, c.remedy)
+			require.Equal(t, before, digest(t, s), "a halted projector changes nothing")
+		})
+		t.Run(name+", while it runs", func(t *testing.T) {
+			w := newWorld(t)
+			w.options.VerifyEvery = time.Millisecond
+			w.events(t, 3)
+			p, _, stop := w.run(t)
+			defer stop()
+			caughtUp(t, p, 6)
+			c.damage(w)
+			require.Equal(t, c.sequence, halted(t, p, outcomes).Sequence)
+		})
+	}
+}
+
+func TestGaps(t *testing.T) {
+	t.Run("a gap halts, naming the first missing entry; what came before it is folded", func(t *testing.T) {
+		w := newWorld(t)
+		w.events(t, 5)
+		w.outcomes.remove(5)
+		w.outcomes.remove(6)
+		p, _, stop := w.run(t)
+		defer stop()
+		halt := halted(t, p, outcomes)
+		require.Equal(t, projector.ReasonGap, halt.Reason)
+		require.Equal(t, uint64(5), halt.Sequence)
+		require.ErrorContains(t, halt, "entries 5 to 6 are missing")
+		status := p.Status()
+		require.Equal(t, uint64(4), status.Outcomes.Applied)
+		require.False(t, status.Ready())
+		require.Contains(t, status.Outcomes.Reason, "halted: OUTCOMES at sequence 5")
+	})
+	t.Run("a halted projector does not end, and says so to those who wait", func(t *testing.T) {
+		w := newWorld(t)
+		w.events(t, 2)
+		w.outcomes.remove(2)
+		p, _, stop := w.run(t)
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		halt := &projector.HaltError{}
+		require.ErrorAs(t, p.CaughtUp(ctx, 4), &halt)
+		require.NoError(t, p.CaughtUp(ctx, 1), "what is folded is folded")
+		stop() // Run returns nil, not before
+	})
+	t.Run("an entry that is only passed over once is asked for again", func(t *testing.T) {
+		w := newWorld(t)
+		w.events(t, 2)
+		w.outcomes.skips[3] = 1
+		p, _, stop := w.run(t)
+		defer stop()
+		caughtUp(t, p, 4)
+	})
+	t.Run("entries that aged out are no gap, at the beginning or while it runs", func(t *testing.T) {
+		w := newWorld(t)
+		w.events(t, 3)
+		w.outcomes.ageOut(3)
+		p, s, stop := w.run(t)
+		defer stop()
+		caughtUp(t, p, 6)
+		before := len(w.log.Lines)
+		ref := storetest.Ref("acme", 60)
+		w.log.Record(ref, event.Claimed{})
+		w.log.Record(ref, event.Settled{})
+		w.log.Record(ref, event.Requeued{Generation: 1})
+		entries := entriesOf(t, w.log.Lines[before:])
+		w.outcomes.change(func() { w.outcomes.first, w.outcomes.last = 9, 9 })
+		w.outcomes.append(entries[2])
+		caughtUp(t, p, 9)
+		row, err := s.Event(ref.Key)
+		require.NoError(t, err)
+		require.Equal(t, 3, row.Revision)
+		require.Zero(t, p.Status().Outcomes.Problems, "its older records may have aged out")
+	})
+	t.Run("holes in DEADLETTERS are letters that were dealt with", func(t *testing.T) {
+		w := newWorld(t)
+		w.letters.append(letterEntry(t, 2, storetest.Ref("acme", 1).Key), letterEntry(t, 5, storetest.Ref("acme", 2).Key))
+		p, s, stop := w.run(t)
+		defer stop()
+		eventually(t, func() bool { return p.Status().Ready() })
+		page, err := s.DeadLetters(store.LetterQuery{})
+		require.NoError(t, err)
+		require.Len(t, page.Items, 2)
+	})
+}

@@ -1,0 +1,105 @@
+package projector
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"tidings/store"
+	"tidings/streams"
+)
+
+// Stream is what the projector needs of a stream.
+type Stream interface {
+	// Follow calls handle for every entry from sequence from on, in order, as
+	// they come, until ctx is done or handle returns an error, which it returns.
+	Follow(ctx context.Context, from uint64, handle func(streams.Entry) error) error
+	Info(ctx context.Context) (streams.StreamInfo, error)
+	// Entry returns the entry at a sequence, or streams.ErrNotFound.
+	Entry(ctx context.Context, sequence uint64) (streams.Entry, error)
+}
+
+// Options are what a projector is made of. Streams and store must be given.
+type Options struct {
+	Outcomes    Stream
+	DeadLetters Stream
+	Store       *store.Store
+	Logger      *slog.Logger  // nil: discard
+	CommitEvery time.Duration // longest time from an entry to its transaction; 0: 50 ms
+	BatchMax    int           // entries in one transaction; 0: 1000
+	VerifyEvery time.Duration // how often checkpoints are compared and old entries forgotten; 0: 1 minute
+}
+
+func (o Options) withDefaults() Options {
+	o.CommitEvery = cmp.Or(o.CommitEvery, 50*time.Millisecond)
+	o.BatchMax = cmp.Or(o.BatchMax, 1000)
+	o.VerifyEvery = cmp.Or(o.VerifyEvery, time.Minute)
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// Projector folds two streams into a store. Its methods may be called by many
+// goroutines.
+type Projector struct {
+	outcomes, letters *follower
+}
+
+// New returns a projector. It starts nothing.
+func New(o Options) *Projector {
+	o = o.withDefaults()
+	return &Projector{
+		outcomes: newFollower(streams.OutcomesStream, o.Outcomes, o, decodeOutcome, trim),
+		letters:  newFollower(streams.DeadLettersStream, o.DeadLetters, o, decodeLetter, new(reconciler).reconcile),
+	}
+}
+
+// Run folds until ctx is done, and returns nil then. What cannot be reached is
+// waited for; what does not fit halts it, see [Projector.Status]. It may be
+// called once.
+func (p *Projector) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { p.outcomes.run(ctx); return nil })
+	g.Go(func() error { p.letters.run(ctx); return nil })
+	return g.Wait()
+}
+
+// CaughtUp blocks until the entry of OUTCOMES at sequence is in the store. It
+// returns a *[HaltError] if that will not happen, or the error of ctx.
+func (p *Projector) CaughtUp(ctx context.Context, sequence uint64) error {
+	return p.outcomes.progress.wait(ctx, sequence)
+}
+
+// Status says how far the projector is.
+type Status struct {
+	Outcomes    StreamStatus `json:"outcomes"`
+	DeadLetters StreamStatus `json:"dead_letters"`
+}
+
+// Ready reports whether the ledger has all that the log had when the projector
+// began, and goes on following it.
+func (s Status) Ready() bool { return s.Outcomes.Ready && s.DeadLetters.Ready }
+
+// StreamStatus says how far one stream is folded in.
+type StreamStatus struct {
+	Stream  string `json:"stream"`
+	Applied uint64 `json:"applied"` // sequence of the last entry in the store
+	Last    uint64 `json:"last"`    // of the last entry known to be in the stream
+	Lag     uint64 `json:"lag"`     // at most so many entries are not in the store yet
+	Ready   bool   `json:"ready"`
+	Reason  string `json:"reason,omitempty"` // why it is not ready
+	// Halt is set when it halted. It stays so until a restart.
+	Halt *HaltError `json:"halt,omitempty"`
+	// Problems counts the entries that were applied or kept although something
+	// was wrong with them, since the start. Each is in the log.
+	Problems uint64 `json:"problems"`
+}
+
+// Status returns how far the projector is.
+func (p *Projector) Status() Status {
+	return Status{Outcomes: p.outcomes.progress.status(), DeadLetters: p.letters.progress.status()}
+}

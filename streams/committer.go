@@ -204,7 +204,7 @@ func (c *committer) publishBatch(batch []*entry) (uint64, error) {
 	for i, e := range batch {
 		msgs[i] = e.msg
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), ackWait)
+	ctx, cancel := withAckWait(context.Background(), c.js.Conn())
 	defer cancel()
 	ack, err := jetstreamext.PublishMsgBatch(ctx, c.js, msgs, jetstreamext.BatchFlowControl{AckFirst: false})
 	stripBatch(msgs)

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -225,7 +226,7 @@ func (c *consumption) pull(ctx context.Context) error {
 }
 
 func (c *consumption) pullWhileConnected(ctx context.Context) (taken int, err error) {
-	ctx, cancel := untilReconnect(ctx, c.nc)
+	ctx, cancel := until(ctx, c.nc, nats.CONNECTED, nats.CLOSED)
 	defer cancel()
 	consumer, err := c.consumer(ctx)
 	if err != nil {
@@ -284,7 +285,7 @@ func (c *consumption) take(m jetstream.Msg) {
 // consumer returns the durable consumer, made or adapted to the options. Its
 // filter is never changed: the server would not go back for what it skipped.
 func (c *consumption) consumer(ctx context.Context) (jetstream.Consumer, error) {
-	ctx, cancel := withAckWait(ctx)
+	ctx, cancel := withAckWait(ctx, c.nc)
 	defer cancel()
 	want := c.config()
 	have, err := c.js.Consumer(ctx, c.stream.name, c.name)

@@ -64,7 +64,7 @@ func (p *put) attempt(ctx context.Context) error {
 		return nil
 	}
 	p.msg.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(last.Sequence, 10))
-	ctx, cancel := withAckWait(ctx)
+	ctx, cancel := withAckWait(ctx, p.nc)
 	defer cancel()
 	ack, err := p.js.PublishMsg(ctx, p.msg)
 	if err != nil {
@@ -99,16 +99,21 @@ func (d *DeadLetters) Get(ctx context.Context, tenant string, key event.Key) (ev
 // Remove deletes the letter at a sequence for good: its generation has ended
 // or an operator discarded it. It returns [ErrNotFound] if there is none.
 func (d *DeadLetters) Remove(ctx context.Context, sequence uint64) error {
+	ctx, cancel := withAckWait(ctx, d.nc)
+	defer cancel()
 	err := d.handle.DeleteMsg(ctx, sequence)
 	switch api, ok := errors.AsType[*jetstream.APIError](err); {
 	case err == nil:
 		return nil
-	case ok && api.Code == 404, ok && api.ErrorCode == codeDeleteFailed:
+	case ok && (api.ErrorCode == codeSequenceNotFound || api.ErrorCode == codeDeleteFailed):
 		return fmt.Errorf("remove letter at %d: %w", sequence, ErrNotFound)
 	default:
 		return fmt.Errorf("remove letter at %d: %w: %w", sequence, ErrUnavailable, err)
 	}
 }
 
-// codeDeleteFailed is what the server answers when there is no such entry.
-const codeDeleteFailed jetstream.ErrorCode = 10057
+// What the server answers when there is no such entry, and when there never was.
+const (
+	codeSequenceNotFound jetstream.ErrorCode = 10043
+	codeDeleteFailed     jetstream.ErrorCode = 10057
+)

@@ -73,7 +73,7 @@ func (d *Delivery) LastDelivery() bool {
 // Ack ends the message and waits until the server says so; a wake-up is then
 // deleted. After an error the message comes again, or Ack may be repeated.
 func (d *Delivery) Ack(ctx context.Context) error {
-	ctx, cancel := withAckWait(ctx)
+	ctx, cancel := context.WithTimeout(ctx, ackWait)
 	defer cancel()
 	if err := d.msg.DoubleAck(ctx); err != nil && !errors.Is(err, jetstream.ErrMsgAlreadyAckd) {
 		return fmt.Errorf("ack message %d of %s: %w: %w", d.Sequence(), d.from.name, ErrUnavailable, err)

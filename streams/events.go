@@ -114,6 +114,8 @@ func (e *Events) Get(ctx context.Context, sequence uint64) (StoredEvent, error) 
 // Trim removes all events before a sequence for good. Only who knows that they
 // have ended may call it.
 func (e *Events) Trim(ctx context.Context, before uint64) error {
+	ctx, cancel := withAckWait(ctx, e.nc)
+	defer cancel()
 	if err := e.handle.Purge(ctx, jetstream.WithPurgeSequence(before)); err != nil {
 		return fmt.Errorf("trim events before %d: %w: %w", before, ErrUnavailable, err)
 	}

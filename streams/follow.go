@@ -65,7 +65,7 @@ type follower struct {
 // follow reads through one consumer of the server's, until anything happens
 // that leaves in doubt whether an entry was lost on the way.
 func (f *follower) follow(ctx context.Context) error {
-	ctx, cancel := untilReconnect(ctx, f.nc)
+	ctx, cancel := until(ctx, f.nc, nats.CONNECTED, nats.CLOSED)
 	defer cancel()
 	consumer, err := f.consumer(ctx)
 	if err != nil {
@@ -91,7 +91,7 @@ func (f *follower) follow(ctx context.Context) error {
 }
 
 func (f *follower) consumer(ctx context.Context) (jetstream.Consumer, error) {
-	ctx, cancel := withAckWait(ctx)
+	ctx, cancel := withAckWait(ctx, f.nc)
 	defer cancel()
 	return f.js.CreateConsumer(ctx, f.name, jetstream.ConsumerConfig{
 		AckPolicy:     jetstream.AckNonePolicy,
@@ -129,21 +129,3 @@ func (f *follower) forget(ctx context.Context, c jetstream.Consumer) {
 	defer cancel()
 	_ = f.js.DeleteConsumer(ctx, f.name, c.CachedInfo().Name)
 }
-
-// untilReconnect returns a context that is also done when the connection comes
-// back after a loss: requests for messages that the old one carried are lost.
-func untilReconnect(ctx context.Context, nc *nats.Conn) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	status := nc.StatusChanged(nats.CONNECTED, nats.CLOSED)
-	go func() {
-		defer nc.RemoveStatusListener(status)
-		select {
-		case <-ctx.Done():
-		case <-status:
-			cancel(errReconnected)
-		}
-	}()
-	return ctx, func() { cancel(nil) }
-}
-
-var errReconnected = errors.New("connection was replaced")

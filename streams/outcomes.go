@@ -120,7 +120,7 @@ func (o *Outcomes) resolve(ctx context.Context, subject string, r event.Record, 
 // landed returns where a record of that id is, 0 if nowhere: it can only be
 // the first of its subject after the sequence it expected to be the last.
 func (o *Outcomes) landed(ctx context.Context, subject, id string, after uint64) (uint64, error) {
-	ctx, cancel := withAckWait(ctx)
+	ctx, cancel := withAckWait(ctx, o.nc)
 	defer cancel()
 	m, err := o.handle.GetMsg(ctx, after+1, jetstream.WithGetMsgSubject(subject))
 	if err = readError(err); err != nil {
@@ -142,7 +142,7 @@ func (o *Outcomes) leaderLast(ctx context.Context, subject string) (Entry, error
 	if err != nil {
 		return Entry{}, err
 	}
-	ctx, cancel := withAckWait(ctx)
+	ctx, cancel := withAckWait(ctx, o.nc)
 	defer cancel()
 	answer, err := o.nc.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+o.name, request)
 	if err != nil {

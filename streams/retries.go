@@ -52,7 +52,7 @@ func (r *Retries) Wake(ctx context.Context, w Wakeup) error {
 
 func (r *Retries) publish(ctx context.Context, msg *nats.Msg) error {
 	err := repeat(ctx, func(bool) error {
-		ctx, cancel := withAckWait(ctx)
+		ctx, cancel := withAckWait(ctx, r.nc)
 		defer cancel()
 		_, err := r.js.PublishMsg(ctx, msg)
 		return publishError(err)

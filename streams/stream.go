@@ -40,7 +40,7 @@ type stream struct {
 
 // Info returns where the stream stands.
 func (s *stream) Info(ctx context.Context) (StreamInfo, error) {
-	ctx, cancel := withAckWait(ctx)
+	ctx, cancel := withAckWait(ctx, s.nc)
 	defer cancel()
 	info, err := s.handle.Info(ctx)
 	if err != nil {
@@ -55,7 +55,7 @@ func (s *stream) Info(ctx context.Context) (StreamInfo, error) {
 // Entry returns the entry at a sequence, or [ErrNotFound]. On a replicated
 // stream the answer may lag behind by a moment.
 func (s *stream) Entry(ctx context.Context, sequence uint64) (Entry, error) {
-	ctx, cancel := withAckWait(ctx)
+	ctx, cancel := withAckWait(ctx, s.nc)
 	defer cancel()
 	m, err := s.handle.GetMsg(ctx, sequence)
 	if err != nil {
@@ -67,7 +67,7 @@ func (s *stream) Entry(ctx context.Context, sequence uint64) (Entry, error) {
 // last returns the last entry of a subject. On a replicated stream the answer
 // may lag behind by a moment.
 func (s *stream) last(ctx context.Context, subject string) (Entry, error) {
-	ctx, cancel := withAckWait(ctx)
+	ctx, cancel := withAckWait(ctx, s.nc)
 	defer cancel()
 	m, err := s.handle.GetLastMsgForSubject(ctx, subject)
 	if err != nil {
@@ -89,8 +89,26 @@ func entryOf(m *jetstream.RawStreamMsg) Entry {
 	return Entry{Sequence: m.Sequence, Time: m.Time.UTC(), Subject: m.Subject, Header: m.Header, Data: m.Data}
 }
 
-// withAckWait bounds one request: a request that is lost with its connection
-// never gets an answer.
-func withAckWait(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, ackWait)
+// withAckWait bounds one request. A request that was under way when the
+// connection was lost never gets its answer, so it is not waited for.
+func withAckWait(ctx context.Context, nc *nats.Conn) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(ctx, ackWait)
+	ctx, release := until(ctx, nc, nats.RECONNECTING, nats.CLOSED)
+	return ctx, func() { release(); cancel() }
+}
+
+// until returns a context that is also done when the connection changes to one
+// of the given states.
+func until(ctx context.Context, nc *nats.Conn, states ...nats.Status) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	changed := nc.StatusChanged(states...)
+	go func() {
+		defer nc.RemoveStatusListener(changed)
+		select {
+		case <-ctx.Done():
+		case <-changed:
+			cancel(nats.ErrDisconnected)
+		}
+	}()
+	return ctx, func() { cancel(nil) }
 }

@@ -46,8 +46,8 @@ const MaxPayload = 12 << 20
 const (
 	defaultMaxStore = 24 << 30
 	// maxMemory is for streams in memory, of which Tidings has none.
-	maxMemory    = 64 << 20
-	relaxedSync  = time.Second
+	maxMemory   = 64 << 20
+	relaxedSync = time.Second
 )
 
 // Server is a running server. Its methods may be called by any goroutine.

@@ -1,0 +1,128 @@
+package streams_test
+
+import (
+	"bytes"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"tidings/streams"
+	"tidings/streams/event"
+	"tidings/streams/streamstest"
+)
+
+func letter(id string, generation int) event.Letter {
+	r := ref(id)
+	return event.Letter{
+		Schema: event.Schema, Kind: event.LetterEvent, Key: r.Key, Tenant: r.Tenant, Cause: event.CauseCrashes,
+		Stage: event.StageDispatcher, Generation: generation, At: time.Now().UTC(), Event: &r, Data: []byte(`{"n":1}`),
+	}
+}
+
+func TestDeadLetters(t *testing.T) {
+	l := streamstest.New(t)
+	t.Run("a letter is read back as it was, with headers to list it by", func(t *testing.T) {
+		want := letter("1", 0)
+		seq, created, err := l.DeadLetters.Put(t.Context(), want)
+		require.NoError(t, err)
+		require.True(t, created)
+		got, at, err := l.DeadLetters.Get(t.Context(), "acme", want.Key)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+		require.Equal(t, seq, at)
+		e, err := l.DeadLetters.Entry(t.Context(), seq)
+		require.NoError(t, err)
+		for header, value := range map[string]string{
+			streams.HeaderCause: "crashes", streams.HeaderStage: "dispatcher", streams.HeaderKey: string(want.Key),
+			streams.HeaderType: "order.placed", streams.HeaderGeneration: "0", streams.HeaderKind: "event",
+		} {
+			require.Equal(t, value, e.Header.Get(header), header)
+		}
+	})
+	t.Run("the same or an earlier generation again changes nothing", func(t *testing.T) {
+		seq, created, err := l.DeadLetters.Put(t.Context(), letter("2", 1))
+		require.NoError(t, err)
+		require.True(t, created)
+		for _, generation := range []int{1, 0} {
+			again, created, err := l.DeadLetters.Put(t.Context(), letter("2", generation))
+			require.NoError(t, err)
+			require.False(t, created)
+			require.Equal(t, seq, again)
+		}
+	})
+	t.Run("a later generation is a new letter", func(t *testing.T) {
+		_, _, err := l.DeadLetters.Put(t.Context(), letter("3", 0))
+		require.NoError(t, err)
+		seq, created, err := l.DeadLetters.Put(t.Context(), letter("3", 1))
+		require.NoError(t, err)
+		require.True(t, created)
+		got, at, err := l.DeadLetters.Get(t.Context(), "acme", ref("3").Key)
+		require.NoError(t, err)
+		require.Equal(t, 1, got.Generation)
+		require.Equal(t, seq, at)
+	})
+	t.Run("of eight that put the same letter at once, one creates it", func(t *testing.T) {
+		var created atomic.Int32
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() {
+				_, is, err := l.DeadLetters.Put(t.Context(), letter("4", 0))
+				if err != nil {
+					t.Error(err)
+				}
+				if is {
+					created.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		require.EqualValues(t, 1, created.Load())
+	})
+	t.Run("a removed letter is gone, and may be put again", func(t *testing.T) {
+		seq, _, err := l.DeadLetters.Put(t.Context(), letter("5", 0))
+		require.NoError(t, err)
+		require.NoError(t, l.DeadLetters.Remove(t.Context(), seq))
+		_, _, err = l.DeadLetters.Get(t.Context(), "acme", ref("5").Key)
+		require.ErrorIs(t, err, streams.ErrNotFound)
+		require.ErrorIs(t, l.DeadLetters.Remove(t.Context(), seq), streams.ErrNotFound)
+		_, created, err := l.DeadLetters.Put(t.Context(), letter("5", 0))
+		require.NoError(t, err)
+		require.True(t, created)
+	})
+	t.Run("an event of the largest payload fits into a letter", func(t *testing.T) {
+		e := order("large")
+		e.Data = bytes.Repeat([]byte{0xff}, streams.MaxData)
+		require.Equal(t, streams.MaxData, l.Events.MaxData())
+		got, err := l.Events.Publish(t.Context(), streams.Incoming{Envelope: e})
+		require.NoError(t, err)
+		stored, err := l.Events.Get(t.Context(), got.Sequence)
+		require.NoError(t, err)
+		large := letter("large", 0)
+		large.Data = stored.Envelope.Data
+		_, created, err := l.DeadLetters.Put(t.Context(), large)
+		require.NoError(t, err)
+		require.True(t, created)
+		back, _, err := l.DeadLetters.Get(t.Context(), "acme", large.Key)
+		require.NoError(t, err)
+		require.True(t, bytes.Equal(e.Data, back.Data))
+	})
+	t.Run("a payload beyond that is refused", func(t *testing.T) {
+		e := order("too large")
+		e.Data = make([]byte, streams.MaxData+1)
+		_, err := l.Events.Publish(t.Context(), streams.Incoming{Envelope: e})
+		var tooLarge *streams.TooLargeError
+		require.ErrorAs(t, err, &tooLarge)
+		require.Equal(t, "payload", tooLarge.What)
+	})
+	t.Run("headers beyond 48 KiB are refused", func(t *testing.T) {
+		e := order("headers")
+		e.Subject = string(bytes.Repeat([]byte{'x'}, streams.MaxHeaders))
+		_, err := l.Events.Publish(t.Context(), streams.Incoming{Envelope: e})
+		var tooLarge *streams.TooLargeError
+		require.ErrorAs(t, err, &tooLarge)
+		require.Equal(t, "headers", tooLarge.What)
+	})
+}

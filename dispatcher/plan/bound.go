@@ -167,7 +167,7 @@ func (metered) Visit(node *ast.Node) {
 		}
 	case *ast.BinaryNode:
 		switch n.Operator {
-		case "in", "matches", "contains", "startsWith", "endsWith":
+		case "+", "in", "matches", "contains", "startsWith", "endsWith":
 			wrap(chargeName, &n.Left)
 			wrap(chargeName, &n.Right)
 		}

@@ -25,21 +25,24 @@ func environmentTypes(vars map[string]string) types.Map {
 		"id": types.String, "source": types.String, "type": types.String, "tenant": types.String,
 		"subject": types.String, "correlation_id": types.String,
 		"occurred_at": types.TypeOf(event.Envelope{}.OccurredAt),
-		"data":        types.Any,
+		dataName:      types.Any,
 		"extensions":  types.TypeOf(map[string]string{}),
 		"vars":        known,
 		meterName:     types.TypeOf(&meter{}),
 	}
 }
 
-// environment is one event as expressions and templates see it.
+// environment is one event as expressions and templates see it. Its payload is
+// decoded when something asks for it.
 type environment struct {
-	values map[string]any // for expressions
-	meter  meter
+	event   event.Envelope
+	values  map[string]any // for expressions
+	decoded bool
+	meter   meter
 }
 
 func newEnvironment(e event.Envelope, vars map[string]string) *environment {
-	env := &environment{}
+	env := &environment{event: e}
 	extensions := e.Extensions
 	if extensions == nil {
 		extensions = map[string]string{}
@@ -47,27 +50,34 @@ func newEnvironment(e event.Envelope, vars map[string]string) *environment {
 	env.values = map[string]any{
 		"id": e.ID, "source": e.Source, "type": e.Type, "tenant": e.Tenant,
 		"subject": e.Subject, "correlation_id": e.CorrelationID, "occurred_at": e.OccurredAt,
-		"data": forExpressions(decodeData(e)), "extensions": extensions, "vars": vars,
-		meterName: &env.meter,
+		"extensions": extensions, "vars": vars, meterName: &env.meter,
 	}
 	return env
 }
 
+func (env *environment) decode() {
+	if !env.decoded {
+		env.values[dataName], env.decoded = forExpressions(decodeData(env.event)), true
+	}
+}
+
 // forTemplates returns what templates see, in a new map.
 func (env *environment) forTemplates() map[string]any {
+	env.decode()
 	out := maps.Clone(env.values)
 	delete(out, meterName)
-	out["data"] = forTemplates(out["data"])
+	out[dataName] = forTemplates(out[dataName])
 	return out
 }
+
+// dataName is how expressions and templates call the payload.
+const dataName = "data"
 
 // decodeData returns the payload as a JSON tree whose numbers are json.Number,
 // as text, or nil if it is empty or neither.
 func decodeData(e event.Envelope) any {
-	if value, ok := decodeJSON(e.Data); ok {
-		_, object := value.(map[string]any)
-		_, list := value.([]any)
-		if object || list || declaresJSON(e.ContentType) {
+	if isJSON(e.ContentType, e.Data) {
+		if value, ok := decodeJSON(e.Data); ok {
 			return value
 		}
 	}
@@ -75,6 +85,13 @@ func decodeData(e event.Envelope) any {
 		return string(e.Data)
 	}
 	return nil
+}
+
+// isJSON reports whether a payload is JSON if it can be decoded: it is declared
+// as JSON, or looks like an object or a list.
+func isJSON(contentType string, data []byte) bool {
+	start := bytes.TrimLeft(data, " \t\r\n")
+	return declaresJSON(contentType) || len(start) > 0 && (start[0] == '{' || start[0] == '[')
 }
 
 func decodeJSON(data []byte) (any, bool) {
@@ -89,6 +106,9 @@ func decodeJSON(data []byte) (any, bool) {
 }
 
 func declaresJSON(contentType string) bool {
+	if contentType == "application/json" {
+		return true
+	}
 	media, _, _ := mime.ParseMediaType(contentType)
 	return media == "application/json" || media == "text/json" || strings.HasSuffix(media, "+json")
 }

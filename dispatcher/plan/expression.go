@@ -21,6 +21,7 @@ type expression struct {
 	key     string // when, recipients or locale
 	source  string
 	program *vm.Program
+	data    bool // it asks for the payload
 }
 
 // maxNodes bounds the size of an expression, and with it its depth.
@@ -38,18 +39,20 @@ func compileExpression(key, source string, env types.Map, results ...reflect.Kin
 	if err != nil {
 		return nil, compileProblem(err)
 	}
-	if ast.Find(program.Node(), isEnv) != nil {
+	if mentions(program, "$env") {
 		return nil, &Problem{Text: "$env is not available: name the member that is needed"}
 	}
 	if t := program.Node().Type(); t.Kind() != reflect.Interface && !slices.Contains(results, t.Kind()) {
 		return nil, &Problem{Text: fmt.Sprintf("yields %s, want %s", inWords(t.Kind()), wanted[key])}
 	}
-	return &expression{key: key, source: source, program: program}, nil
+	return &expression{key: key, source: source, program: program, data: mentions(program, dataName)}, nil
 }
 
-func isEnv(node ast.Node) bool {
-	name, ok := node.(*ast.IdentifierNode)
-	return ok && name.Value == "$env"
+func mentions(program *vm.Program, name string) bool {
+	return nil != ast.Find(program.Node(), func(node ast.Node) bool {
+		identifier, ok := node.(*ast.IdentifierNode)
+		return ok && identifier.Value == name
+	})
 }
 
 // wanted says what the keys' expressions must yield.
@@ -69,6 +72,9 @@ func compileProblem(err error) *Problem {
 // run evaluates the expression. Its error says where and what, without a value
 // of the payload.
 func (x *expression) run(env *environment) (any, error) {
+	if x.data {
+		env.decode()
+	}
 	env.meter.left = budget
 	out, err := expr.Run(x.program, env.values)
 	if err == nil {

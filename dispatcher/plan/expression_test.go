@@ -145,6 +145,8 @@ func TestExpressionsAreBounded(t *testing.T) {
 		`len(1..100000000) > 1`,
 		`sum(data.list, sum(data.list, sum(data.list, 1))) > 1`,
 		`reduce(data.list, concat(#acc, data.list), []) == []`,
+		`reduce(data.list, #acc + data.long, "") == ""`,
+		`reduce(1..60, #acc + #acc, "a") == ""`,
 		`any(data.list, len(sortBy(data.list, #)) == 1)`,
 	} {
 		t.Run(when, func(t *testing.T) {

@@ -46,7 +46,7 @@ func (s sample) envelope() event.Envelope {
 	}
 }
 
-func shopSamples(t *testing.T) map[string]sample {
+func shopSamples(t testing.TB) map[string]sample {
 	files, err := filepath.Glob(shopFolder + "/events/*.json")
 	require.NoError(t, err)
 	require.Len(t, files, 12)
@@ -63,7 +63,7 @@ func shopSamples(t *testing.T) map[string]sample {
 	return out
 }
 
-func shopPlanner(t *testing.T) *plan.Planner {
+func shopPlanner(t testing.TB) *plan.Planner {
 	content, err := os.ReadFile(shopFolder + "/tidings.yaml")
 	require.NoError(t, err)
 	var rules plan.Rules

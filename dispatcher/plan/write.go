@@ -1,15 +1,10 @@
 package plan
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
-	"time"
 	"unicode"
-	"unicode/utf8"
 
 	"tidings/streams/event"
 )
@@ -45,7 +40,10 @@ func (w *writer) message(c choice) (Message, error) {
 		OnUnknown: r.channel.onUnknown(r.OnUnknown),
 	}}
 	if r.template == nil {
-		m.Content = w.cloudEvent()
+		if w.event == nil {
+			w.event = cloudEvent(w.envelope)
+		}
+		m.Content = Content{Body: w.event, ContentType: CloudEventType}
 		return m, nil
 	}
 	v := r.template.variants[r.template.locales.choose(c.target.locale, c.locale)]
@@ -100,73 +98,4 @@ func (v *variant) content(written map[string]string) (Content, error) {
 		c.Body, c.ContentType = []byte(written[body]), p.mediaType
 	}
 	return c, nil
-}
-
-// CloudEventType is the content type of a webhook without a template.
-const CloudEventType = "application/cloudevents+json"
-
-// cloudEvent returns the event in the JSON format of CloudEvents 1.0. All
-// messages share it.
-func (w *writer) cloudEvent() Content {
-	if w.event == nil {
-		w.event = cloudEvent(w.envelope)
-	}
-	return Content{Body: w.event, ContentType: CloudEventType}
-}
-
-func cloudEvent(e event.Envelope) []byte {
-	members := map[string]any{}
-	for name, value := range e.Extensions {
-		members[name] = value
-	}
-	set := func(name, value string) {
-		if value != "" {
-			members[name] = value
-		}
-	}
-	set("subject", e.Subject)
-	set("datacontenttype", e.ContentType)
-	set("dataschema", e.DataSchema)
-	set("tenant", e.Tenant)
-	set("correlationid", e.CorrelationID)
-	set("traceparent", e.Traceparent)
-	set("tracestate", e.Tracestate)
-	members["specversion"], members["id"], members["type"] = "1.0", e.ID, e.Type
-	members["source"] = e.Source
-	if e.Source == "" {
-		members["source"] = "/" // CloudEvents wants one
-	}
-	if !e.OccurredAt.IsZero() {
-		members["time"] = e.OccurredAt.Format(time.RFC3339Nano)
-	}
-	setData(members, e)
-	return encode(members)
-}
-
-// setData puts JSON in as it is, text as text, and anything else as base64.
-func setData(members map[string]any, e event.Envelope) {
-	delete(members, "data")
-	delete(members, "data_base64")
-	_, isText := decodeData(e).(string)
-	switch {
-	case len(e.Data) == 0:
-	case !utf8.Valid(e.Data):
-		members["data_base64"] = e.Data
-	case isText && !declaresJSON(e.ContentType):
-		members["data"] = string(e.Data)
-	case json.Valid(e.Data):
-		members["data"] = json.RawMessage(slices.Clone(e.Data))
-	default:
-		members["data"] = string(e.Data)
-	}
-}
-
-func encode(members map[string]any) []byte {
-	var out bytes.Buffer
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(members); err != nil {
-		panic(err) // texts, and JSON that was checked
-	}
-	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
 }

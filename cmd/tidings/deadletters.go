@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"tidings/cmd/internal/why"
+	"tidings/store"
+	"tidings/streams/event"
+)
+
+func newDeadLetters(c *cli) *cobra.Command {
+	return group("deadletters", "What needs an operator", newDeadLettersList(c), newDeadLettersShow(c))
+}
+
+func newDeadLettersList(c *cli) *cobra.Command {
+	var q store.LetterQuery
+	var since, until, cause, kind string
+	cmd := &cobra.Command{
+		Use: "list", Short: "List dead letters, newest first", Args: exactly(),
+		Example: "  tidings deadletters list --cause rounds_exhausted",
+	}
+	f := cmd.Flags()
+	f.StringVar(&q.Tenant, "tenant", "", "tenant")
+	f.StringVar(&cause, "cause", "", "cause, such as undecodable or rounds_exhausted")
+	f.StringVar(&kind, "kind", "", "event or delivery")
+	f.StringVar(&q.Type, "type", "", "event type")
+	paging(cmd, &since, &until, &q.Limit, &q.Cursor)
+	complete(cmd, "kind", string(event.LetterEvent), string(event.LetterDelivery))
+	cmd.RunE = c.runs(func(ctx context.Context, _ []string) error {
+		q.Cause, q.Kind = event.Cause(cause), event.LetterKind(kind)
+		if err := parseTimes(since, &q.Since, until, &q.Until); err != nil {
+			return err
+		}
+		return c.listLetters(ctx, q)
+	})
+	return cmd
+}
+
+func (c *cli) listLetters(ctx context.Context, q store.LetterQuery) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	page, err := client.DeadLetters(ctx, q)
+	switch {
+	case err != nil:
+		return err
+	case c.json:
+		return c.printJSON(page)
+	}
+	rows := make([][]string, len(page.Items))
+	for i, l := range page.Items {
+		rows[i] = []string{
+			clock(l.At), string(l.Key), l.Tenant, string(l.Cause), string(l.Stage), l.Type, l.EventID, strconv.Itoa(l.Size), l.Detail,
+		}
+	}
+	if err := c.table([]string{"AT", "KEY", "TENANT", "CAUSE", "STAGE", "TYPE", "ID", "BYTES", "DETAIL"}, rows); err != nil {
+		return err
+	}
+	c.more(page.Next)
+	return nil
+}
+
+func newDeadLettersShow(c *cli) *cobra.Command {
+	var raw bool
+	cmd := &cobra.Command{
+		Use: "show KEY", Short: "Show a dead letter with its payload", Args: exactly("the key of a dead letter"),
+		RunE: c.runs(func(ctx context.Context, args []string) error { return c.showLetter(ctx, event.Key(args[0]), raw) }),
+	}
+	cmd.Flags().BoolVar(&raw, "raw", false, "write the payload alone, byte for byte")
+	return cmd
+}
+
+func (c *cli) showLetter(ctx context.Context, key event.Key, raw bool) error {
+	if raw && c.json {
+		return usage("--raw and --json exclude each other: with --json the payload is in data_base64")
+	}
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	if raw {
+		payload, err := client.Payload(ctx, key)
+		if err != nil {
+			return err
+		}
+		_, err = c.out.Write(payload)
+		return err
+	}
+	letter, err := client.DeadLetter(ctx, key)
+	switch {
+	case err != nil:
+		return err
+	case c.json:
+		return c.printJSON(letter)
+	}
+	return c.printLetter(letter)
+}
+
+func (c *cli) printLetter(l event.Letter) error {
+	pairs := []string{
+		"key", string(l.Key), "tenant", l.Tenant, "kind", string(l.Kind),
+		"cause", fmt.Sprintf("%s: %s", l.Cause, why.CauseInWords(l.Cause)), "stage", string(l.Stage), "detail", l.Detail,
+		"at", clock(l.At), "generation", strconv.Itoa(l.Generation),
+	}
+	if e := l.Envelope; e != nil {
+		pairs = append(pairs, "type", e.Type, "id", e.ID, "source", e.Source, "correlation id", e.CorrelationID,
+			"occurred", clock(e.OccurredAt), "content type", e.ContentType)
+	}
+	if d := l.Delivery; d != nil {
+		pairs = append(pairs, "broker", d.Broker, "queue", d.Queue, "exchange", d.Exchange, "routing key", d.RoutingKey)
+		for _, name := range slices.Sorted(maps.Keys(d.Properties)) {
+			pairs = append(pairs, "property "+clean(name), d.Properties[name])
+		}
+		pairs = append(pairs, "headers", string(d.Headers))
+	}
+	if err := c.fields(pairs...); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(c.out, "\n%s\n", payload(l.Data))
+	return err
+}
+
+// shown is how much of a payload is written on the screen.
+const shown = 4 << 10
+
+// payload returns what can be shown of a payload.
+func payload(data []byte) string {
+	switch {
+	case len(data) == 0:
+		return "the payload is empty"
+	case !utf8.Valid(data):
+		return fmt.Sprintf("the payload has %d bytes that are no text: see them with --raw", len(data))
+	case len(data) > shown:
+		cut := shown
+		for !utf8.RuneStart(data[cut]) {
+			cut--
+		}
+		return clean(string(data[:cut]), '\n', '\t') + fmt.Sprintf("\n… %d bytes in all: see them with --raw", len(data))
+	}
+	return clean(string(data), '\n', '\t')
+}

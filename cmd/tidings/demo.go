@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"tidings/cmd/internal/demo"
+)
+
+func newDemo(c *cli) *cobra.Command {
+	var exitAfter bool
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "Show the main job on real parts",
+		Long: `Starts a RabbitMQ node (or uses AMQP_URL), a mail catcher and an HTTP sink,
+runs Tidings between them, publishes the sample events of examples/shop over
+AMQP, and shows what became of each. Nothing is left behind.
+
+Without --exit it goes on until it is interrupted, and says where to look.`,
+		Args: exactly(),
+		RunE: c.runs(func(ctx context.Context, _ []string) error { return c.demo(ctx, exitAfter) }),
+	}
+	cmd.Flags().BoolVar(&exitAfter, "exit", false, "leave when the samples have ended: 0 if every row is as expected, else 1")
+	return cmd
+}
+
+func (c *cli) demo(ctx context.Context, exitAfter bool) error {
+	o := demo.Options{Version: thisBuild().Version, Progress: cleaner{c.err}}
+	show := func(r demo.Report) error {
+		if c.json {
+			return json.NewEncoder(c.out).Encode(r)
+		}
+		return c.printReport(r)
+	}
+	shown := false
+	if !exitAfter {
+		o.Stay = func(ctx context.Context, r demo.Report, p demo.Place) {
+			shown = show(r) == nil
+			c.message("\nTidings goes on until Ctrl-C. In another terminal:")
+			c.message("  export TIDINGS_URL=%s TIDINGS_DATA=%s", p.URL, p.Data)
+			c.message("  tidings events list, tidings events why ID, tidings deadletters list, tidings status")
+			c.message("  tidings publish --amqp-url %s --queue %s --type order.placed --id 1 --data '{…}'", p.AMQPURL, p.Queue)
+			<-ctx.Done()
+		}
+	}
+	report, err := demo.Run(ctx, o)
+	if err != nil {
+		return err
+	}
+	if !shown {
+		if err := show(report); err != nil {
+			return err
+		}
+	}
+	if !report.OK {
+		c.message("%s", report.Summary())
+		return &exit{code: exitFailed}
+	}
+	return nil
+}
+
+// printReport prints what became of each sample, the dead letters, and what was
+// really received.
+func (c *cli) printReport(r demo.Report) error {
+	rows := make([][]string, len(r.Events))
+	for i, e := range r.Events {
+		m := e.Messages
+		rows[i] = []string{
+			e.Shows, e.Type, e.EventID, string(e.Outcome), inWords(m.Created, m.Delivered, m.Failed, m.Suppressed, m.Uncertain),
+			strconv.Itoa(e.Tries), strconv.Itoa(e.Duplicates),
+		}
+	}
+	if err := c.table([]string{"SAMPLE", "TYPE", "ID", "OUTCOME", "MESSAGES", "TRIES", "DUPLICATES"}, rows); err != nil {
+		return err
+	}
+	fmt.Fprintln(c.out)
+	rows = make([][]string, len(r.DeadLetters))
+	for i, l := range r.DeadLetters {
+		rows[i] = []string{string(l.Key), string(l.Cause), string(l.Stage), l.Detail}
+	}
+	if err := c.table([]string{"DEAD LETTER", "CAUSE", "STAGE", "DETAIL"}, rows); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(c.out, "\nmails received: %d, webhook requests received: %d; %s\n", r.SMTPReceived, r.WebhookReceived, r.Summary())
+	return err
+}
+
+// inWords says how an event's messages ended, such as "2 delivered".
+func inWords(created, delivered, failed, suppressed, uncertain int) string {
+	var parts []string
+	for _, p := range []struct {
+		n    int
+		what string
+	}{{delivered, "delivered"}, {failed, "failed"}, {suppressed, "suppressed"}, {uncertain, "uncertain"}} {
+		if p.n > 0 {
+			parts = append(parts, strconv.Itoa(p.n)+" "+p.what)
+		}
+	}
+	if created == 0 {
+		return "none"
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,205 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tidings/cmd/internal/api"
+	"tidings/cmd/internal/why"
+	"tidings/store"
+	"tidings/streams/event"
+)
+
+func newEvents(c *cli) *cobra.Command {
+	return group("events", "What became of events",
+		newEventsList(c), newEventsShow(c), newEventsWhy(c))
+}
+
+func newEventsList(c *cli) *cobra.Command {
+	var q api.EventQuery
+	var since, until, outcome, phase string
+	cmd := &cobra.Command{
+		Use: "list", Short: "List events, newest first", Args: exactly(),
+		Example: "  tidings events list --outcome failed --since 2h",
+	}
+	f := cmd.Flags()
+	f.StringVar(&q.ID, "id", "", "id that the producer gave")
+	f.StringVar(&q.Tenant, "tenant", "", "tenant")
+	f.StringVar(&q.Type, "type", "", "event type")
+	f.StringVar(&outcome, "outcome", "", "processed, failed, suppressed, no_recipient, no_template or stale")
+	f.StringVar(&phase, "phase", "", "open, claimed, waiting, settled or dead")
+	paging(cmd, &since, &until, &q.Limit, &q.Cursor)
+	complete(cmd, "outcome", names(event.Outcomes())...)
+	complete(cmd, "phase", "open", "claimed", "waiting", "settled", "dead")
+	cmd.RunE = c.runs(func(ctx context.Context, _ []string) error {
+		q.Outcome, q.Phase = event.Outcome(outcome), event.Phase(phase)
+		if err := parseTimes(since, &q.Since, until, &q.Until); err != nil {
+			return err
+		}
+		return c.listEvents(ctx, q)
+	})
+	return cmd
+}
+
+func (c *cli) listEvents(ctx context.Context, q api.EventQuery) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	page, err := client.Events(ctx, q)
+	switch {
+	case err != nil:
+		return err
+	case c.json:
+		return c.printJSON(page)
+	}
+	rows := make([][]string, len(page.Items))
+	for i, r := range page.Items {
+		rows[i] = []string{
+			clock(r.ReceivedAt), string(r.Key), r.Tenant, r.Type, r.EventID, standing(r),
+			delivered(r.Messages), strconv.Itoa(r.Tries), strconv.Itoa(r.Duplicates),
+		}
+	}
+	if err := c.table([]string{
+		"RECEIVED", "KEY", "TENANT", "TYPE", "ID", "OUTCOME", "DELIVERED", "TRIES", "DUPLICATES",
+	}, rows); err != nil {
+		return err
+	}
+	c.more(page.Next)
+	return nil
+}
+
+// more says how to get the next page.
+func (c *cli) more(next string) {
+	if next != "" {
+		c.message("there are more: the next page is that of --cursor %s", next)
+	}
+}
+
+// standing is the outcome of an ended event, and the phase of an open one.
+func standing(r store.Row) string { return first(string(r.Outcome), string(r.Phase)) }
+
+func delivered(n event.Counts) string { return fmt.Sprintf("%d/%d", n.Delivered, n.Created) }
+
+func newEventsShow(c *cli) *cobra.Command {
+	var tenant string
+	cmd := &cobra.Command{
+		Use: "show ID", Short: "Show where an event and its messages stand", Args: exactly("the key or id of an event"),
+		RunE: c.runs(func(ctx context.Context, args []string) error { return c.showEvent(ctx, args[0], tenant) }),
+	}
+	cmd.Flags().StringVar(&tenant, "tenant", "", "tenant, where several use the id")
+	return cmd
+}
+
+func (c *cli) showEvent(ctx context.Context, id, tenant string) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	found, err := client.Event(ctx, id, tenant)
+	switch {
+	case err != nil:
+		return err
+	case c.json:
+		return c.printJSON(found)
+	}
+	if err := c.printEvent(found.Event); err != nil || len(found.Messages) == 0 {
+		return err
+	}
+	fmt.Fprintln(c.out)
+	rows := make([][]string, len(found.Messages))
+	for i, m := range found.Messages {
+		rows[i] = []string{m.ID, m.Route, m.Channel, m.Recipient.Mask, string(m.State), strconv.Itoa(m.Tries), m.Code, m.Reason}
+	}
+	return c.table([]string{"MESSAGE", "ROUTE", "CHANNEL", "RECIPIENT", "STATE", "TRIES", "CODE", "REASON"}, rows)
+}
+
+func (c *cli) printEvent(r store.Row) error {
+	return c.fields(
+		"key", string(r.Key), "tenant", r.Tenant, "source", r.Source, "id", r.EventID, "id source", string(r.IDSource),
+		"type", r.Type, "correlation id", r.CorrelationID,
+		"outcome", string(r.Outcome), "phase", string(r.Phase), "due", clock(r.Due), "cause", string(r.Cause),
+		"delivered", delivered(r.Messages), "tries", strconv.Itoa(r.Tries), "duplicates", strconv.Itoa(r.Duplicates),
+		"generation", strconv.Itoa(r.Generation), "crashes", strconv.Itoa(r.Crashes),
+		"occurred", clock(r.OccurredAt), "received", clock(r.ReceivedAt), "changed", clock(r.ChangedAt),
+	)
+}
+
+func newEventsWhy(c *cli) *cobra.Command {
+	var tenant string
+	cmd := &cobra.Command{
+		Use: "why ID", Short: "Tell the whole history of an event in words", Args: exactly("the key or id of an event"),
+		RunE: c.runs(func(ctx context.Context, args []string) error { return c.why(ctx, args[0], tenant) }),
+	}
+	cmd.Flags().StringVar(&tenant, "tenant", "", "tenant, where several use the id")
+	return cmd
+}
+
+func (c *cli) why(ctx context.Context, id, tenant string) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	found, err := client.Event(ctx, id, tenant)
+	if err != nil {
+		return err
+	}
+	history, err := client.History(ctx, found.Event.Key)
+	if err != nil {
+		return err
+	}
+	story := why.Tell(found.Event, history)
+	if c.json {
+		return c.printJSON(story)
+	}
+	return story.Format(cleaner{c.out})
+}
+
+// paging adds the flags of lists.
+func paging(cmd *cobra.Command, since, until *string, limit *int, cursor *string) {
+	f := cmd.Flags()
+	f.StringVar(since, "since", "", "from then on: a time (RFC 3339), or how long ago (2h)")
+	f.StringVar(until, "until", "", "before then: a time (RFC 3339), or how long ago (2h)")
+	f.IntVar(limit, "limit", store.DefaultLimit, "at most this many, up to 1000")
+	f.StringVar(cursor, "cursor", "", "where the page before said that the next begins")
+}
+
+func parseTimes(since string, s *time.Time, until string, u *time.Time) (err error) {
+	if *s, err = parseTime("since", since); err != nil {
+		return err
+	}
+	*u, err = parseTime("until", until)
+	return err
+}
+
+// parseTime reads a time, or how long ago it was.
+func parseTime(flag, text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if ago, err := time.ParseDuration(text); err == nil {
+		return time.Now().Add(-ago), nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return time.Time{}, usage("--%s: %q is neither a time such as 2026-05-01T12:00:00Z nor a duration such as 2h", flag, text)
+	}
+	return at, nil
+}
+
+// complete offers the values of a flag to the shell.
+func complete(cmd *cobra.Command, flag string, values ...string) {
+	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+}
+
+func names[T ~string](values []T) []string {
+	out := make([]string, len(values))
+	for i, v := range values {
+		out[i] = string(v)
+	}
+	return out
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"tidings/bridge"
+	"tidings/cmd/internal/api"
+	"tidings/cmd/internal/config"
+)
+
+// The exit codes.
+const (
+	exitDone     = 0
+	exitFailed   = 1
+	exitUsage    = 2
+	exitNotFound = 3
+	exitRefused  = 4 // or in conflict with something
+)
+
+// exit is an error with the exit code that it asks for. Without an inner error
+// nothing is printed, since the command has said it all.
+type exit struct {
+	code int
+	err  error
+}
+
+func (e *exit) Error() string {
+	if e.err == nil {
+		return ""
+	}
+	return e.err.Error()
+}
+
+func (e *exit) Unwrap() error { return e.err }
+
+// failed marks an error of a command that was used rightly. What cobra itself
+// returns is not marked: it is about usage.
+func failed(err error) error {
+	if _, marked := errors.AsType[*exit](err); marked || err == nil {
+		return err
+	}
+	return &exit{code: codeOf(err), err: err}
+}
+
+func usage(format string, args ...any) error {
+	return &exit{code: exitUsage, err: fmt.Errorf(format, args...)}
+}
+
+func exitCode(err error) int {
+	if err == nil {
+		return exitDone
+	}
+	if e, ok := errors.AsType[*exit](err); ok {
+		return e.code
+	}
+	return exitUsage
+}
+
+func codeOf(err error) int {
+	if p, ok := errors.AsType[*api.ProblemError](err); ok {
+		return codeOfStatus(p.Status)
+	}
+	if _, ok := errors.AsType[config.Problems](err); ok {
+		return exitUsage
+	}
+	if _, ok := errors.AsType[*bridge.UnroutableError](err); ok {
+		return exitNotFound
+	}
+	if errors.Is(err, bridge.ErrRefused) {
+		return exitRefused
+	}
+	return exitFailed
+}
+
+func codeOfStatus(status int) int {
+	switch status {
+	case http.StatusBadRequest, http.StatusUnprocessableEntity:
+		return exitUsage
+	case http.StatusNotFound:
+		return exitNotFound
+	case http.StatusConflict, http.StatusForbidden, http.StatusUnauthorized, http.StatusRequestEntityTooLarge:
+		return exitRefused
+	}
+	return exitFailed
+}
+
+// interrupted says that the user ended the command.
+func interrupted(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return errors.New("interrupted")
+	}
+	return err
+}

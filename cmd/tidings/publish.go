@@ -1,0 +1,268 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+	"github.com/spf13/cobra"
+
+	"tidings/bridge"
+	"tidings/cmd/internal/api"
+)
+
+// maxBody bounds what is read from a file or stdin.
+const maxBody = 64 << 20
+
+// publication is an event on its way, and where to.
+type publication struct {
+	http                        bool
+	amqpURL                     string
+	exchange, routingKey, queue string
+
+	id, typ, source, tenant, correlationID, at string
+	contentType                                string
+	headers                                    []string
+	file, data                                 string
+}
+
+// published is what the command prints.
+type published struct {
+	To         string `json:"to"` // amqp or http
+	Exchange   string `json:"exchange,omitempty"`
+	RoutingKey string `json:"routing_key,omitempty"`
+	EventID    string `json:"event_id,omitempty"`
+	Type       string `json:"type,omitempty"`
+	Bytes      int    `json:"bytes"`
+	// Accepted is the answer of the HTTP API.
+	Accepted *api.Accepted `json:"accepted,omitempty"`
+}
+
+func newPublish(c *cli) *cobra.Command {
+	var p publication
+	cmd := &cobra.Command{
+		Use: "publish", Short: "Publish one event, to RabbitMQ or with --http to tidings itself", Args: exactly(),
+		Long: "Publish one event. It goes to the queue of the configuration, which is tidings.events by default, " +
+			"unless --queue, --exchange or --http say otherwise. The body comes from --data, --file or --file - (stdin).",
+		Example: "  tidings publish --type order.placed --id o-1 --data '{\"customer\":{\"email\":\"ann@example.com\"}}'\n" +
+			"  tidings publish --http --type order.placed --file order.json",
+	}
+	f := cmd.Flags()
+	f.BoolVar(&p.http, "http", false, "hand it to tidings over HTTP")
+	f.StringVar(&p.amqpURL, "amqp-url", "", "URL of RabbitMQ (AMQP_URL)")
+	f.StringVar(&p.exchange, "exchange", "", "exchange to publish to")
+	f.StringVar(&p.routingKey, "routing-key", "", "routing key; the type if empty")
+	f.StringVar(&p.queue, "queue", "", "queue to publish to directly")
+	f.StringVar(&p.id, "id", "", "id of the event; without one Tidings derives it")
+	f.StringVar(&p.typ, "type", "", "type of the event, such as order.placed")
+	f.StringVar(&p.source, "source", "", "who publishes it")
+	f.StringVar(&p.tenant, "tenant", "", "tenant")
+	f.StringVar(&p.correlationID, "correlation-id", "", "correlation id")
+	f.StringVar(&p.at, "time", "", "when it occurred: a time (RFC 3339), how long ago (2h), or now")
+	f.StringVar(&p.contentType, "content-type", "application/json", "content type of the body")
+	f.StringArrayVar(&p.headers, "header", nil, "another header, name=value; may be repeated")
+	f.StringVar(&p.file, "file", "", "file with the body; - is stdin")
+	f.StringVar(&p.data, "data", "", "the body itself")
+	cmd.MarkFlagsMutuallyExclusive("file", "data")
+	cmd.MarkFlagsMutuallyExclusive("http", "exchange", "queue")
+	cmd.MarkFlagsMutuallyExclusive("http", "routing-key")
+	cmd.MarkFlagsMutuallyExclusive("http", "amqp-url")
+	cmd.MarkFlagsMutuallyExclusive("queue", "routing-key")
+	cmd.MarkFlagsOneRequired("file", "data")
+	cmd.RunE = c.runs(func(ctx context.Context, _ []string) error { return c.publish(ctx, p) })
+	return cmd
+}
+
+func (c *cli) publish(ctx context.Context, p publication) error {
+	body, err := c.body(p)
+	if err != nil {
+		return err
+	}
+	headers, err := parseHeaders(p.headers)
+	if err != nil {
+		return err
+	}
+	occurred, err := parseOccurred(p.at)
+	if err != nil {
+		return err
+	}
+	if p.http {
+		return c.publishHTTP(ctx, p, headers, occurred, body)
+	}
+	return c.publishAMQP(ctx, p, headers, occurred, body)
+}
+
+func (c *cli) body(p publication) ([]byte, error) {
+	var in io.Reader
+	switch p.file {
+	case "":
+		return []byte(p.data), nil
+	case "-":
+		in = c.in
+	default:
+		f, err := os.Open(p.file)
+		if err != nil {
+			return nil, fmt.Errorf("--file: %w", err)
+		}
+		defer f.Close()
+		in = f
+	}
+	body, err := io.ReadAll(io.LimitReader(in, maxBody+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read the body: %w", err)
+	case len(body) > maxBody:
+		return nil, fmt.Errorf("the body has more than %d bytes", maxBody)
+	}
+	return body, nil
+}
+
+// parseHeaders reads name=value pairs.
+func parseHeaders(pairs []string) (map[string]string, error) {
+	headers := map[string]string{}
+	for _, pair := range pairs {
+		name, value, ok := strings.Cut(pair, "=")
+		if !ok || name == "" {
+			return nil, usage("--header: %q is not name=value", pair)
+		}
+		headers[name] = value
+	}
+	return headers, nil
+}
+
+func parseOccurred(text string) (time.Time, error) {
+	if text == "now" {
+		return time.Now(), nil
+	}
+	return parseTime("time", text)
+}
+
+func (c *cli) publishAMQP(ctx context.Context, p publication, headers map[string]string, occurred time.Time, body []byte) error {
+	conf, err := c.config()
+	if err != nil {
+		return err
+	}
+	address := cmp.Or(p.amqpURL, conf.AMQP.URL.Reveal())
+	if address == "" {
+		return usage("where is RabbitMQ? Set --amqp-url or AMQP_URL, or hand the event to tidings itself with --http")
+	}
+	publisher, err := bridge.NewPublisher(address)
+	if err != nil {
+		return &exit{code: exitUsage, err: err}
+	}
+	defer publisher.Close()
+	exchange, key := p.route(conf.AMQP.Queue)
+	if err := publisher.Publish(ctx, exchange, key, p.message(headers, occurred, body)); err != nil {
+		return err
+	}
+	return c.printPublished(published{To: "amqp", Exchange: exchange, RoutingKey: key, EventID: p.id, Type: p.typ, Bytes: len(body)})
+}
+
+// route returns where in RabbitMQ the event goes. The default exchange, which
+// has no name, knows every queue by its own.
+func (p publication) route(queue string) (exchange, key string) {
+	if p.exchange != "" {
+		return p.exchange, cmp.Or(p.routingKey, p.typ)
+	}
+	return "", cmp.Or(p.queue, p.routingKey, queue)
+}
+
+// message returns the event as the bridge reads it with the default mapping.
+func (p publication) message(headers map[string]string, occurred time.Time, body []byte) amqp.Publishing {
+	table := amqp.Table{}
+	for name, value := range headers {
+		table[name] = value
+	}
+	if p.tenant != "" {
+		table["tenant-id"] = p.tenant
+	}
+	return amqp.Publishing{
+		MessageId: p.id, Type: p.typ, AppId: p.source, CorrelationId: p.correlationID, Timestamp: occurred,
+		ContentType: p.contentType, DeliveryMode: amqp.Persistent, Headers: table, Body: body,
+	}
+}
+
+func (c *cli) publishHTTP(ctx context.Context, p publication, headers map[string]string, occurred time.Time, body []byte) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	header, err := p.header(headers, occurred)
+	if err != nil {
+		return err
+	}
+	accepted, err := client.Publish(ctx, header, body)
+	if err != nil {
+		return err
+	}
+	out := published{To: "http", EventID: p.id, Type: p.typ, Bytes: len(body), Accepted: &accepted}
+	if err := c.printPublished(out); err != nil {
+		return err
+	}
+	if accepted.Quarantined != "" {
+		return &exit{code: exitRefused, err: fmt.Errorf(
+			"it is no event (%s) and became a dead letter: tidings deadletters show %s", accepted.Quarantined, accepted.Key)}
+	}
+	return nil
+}
+
+// header returns the event's headers for the HTTP API.
+func (p publication) header(headers map[string]string, occurred time.Time) (http.Header, error) {
+	header := http.Header{}
+	set := func(name, value string) error {
+		if strings.ContainsAny(value, "\r\n\x00") {
+			return usage("the header %s has a line break in its value", name)
+		}
+		if value != "" {
+			header.Set(name, value)
+		}
+		return nil
+	}
+	at := ""
+	if !occurred.IsZero() {
+		at = occurred.UTC().Format(time.RFC3339Nano)
+	}
+	var errs []error
+	for name, value := range headers {
+		errs = append(errs, set(name, value))
+	}
+	errs = append(errs, set("Content-Type", p.contentType), set("Event-Id", p.id), set("Event-Type", p.typ),
+		set("Event-Source", p.source), set("Tenant-Id", p.tenant), set("Correlation-Id", p.correlationID), set("Occurred-At", at))
+	return header, errors.Join(errs...)
+}
+
+func (c *cli) printPublished(p published) error {
+	if c.json {
+		return c.printJSON(p)
+	}
+	what := cmp.Or(p.Type, "an event")
+	if p.EventID != "" {
+		what += " " + p.EventID
+	}
+	text := fmt.Sprintf("published %s (%d bytes) to %s", what, p.Bytes, p.place())
+	if a := p.Accepted; a != nil && a.Quarantined == "" {
+		text += fmt.Sprintf(" as %s", a.Key)
+		if a.Duplicate {
+			text += ", a duplicate of what was there"
+		}
+	}
+	_, err := fmt.Fprintln(c.out, clean(text))
+	return err
+}
+
+func (p published) place() string {
+	switch {
+	case p.To == "http":
+		return "tidings"
+	case p.Exchange == "":
+		return fmt.Sprintf("queue %q", p.RoutingKey)
+	}
+	return fmt.Sprintf("exchange %q with key %q", p.Exchange, p.RoutingKey)
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+
+	"tidings/cmd/internal/api"
+	"tidings/store"
+	"tidings/streams/event"
+)
+
+func newStatus(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use: "status", Short: "Show whether work moves, and what the ledger holds", Args: exactly(),
+		Long: "Show whether work moves, and what the ledger holds. The exit code is 1 if a part is not ready.",
+		RunE: c.runs(func(ctx context.Context, _ []string) error { return c.status(ctx) }),
+	}
+}
+
+func (c *cli) status(ctx context.Context) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	s, err := client.Status(ctx)
+	if err != nil {
+		return err
+	}
+	if c.json {
+		err = c.printJSON(s)
+	} else {
+		err = c.printStatus(s)
+	}
+	if err == nil && !s.Ready {
+		return &exit{code: exitFailed}
+	}
+	return err
+}
+
+func (c *cli) printStatus(s api.Status) error {
+	if err := c.fields("version", s.Version, "started", clock(s.StartedAt), "ready", yes(s.Ready)); err != nil {
+		return err
+	}
+	if err := c.section([]string{"PART", "READY", "REASON"}, parts(s.Parts)); err != nil {
+		return err
+	}
+	if err := c.section([]string{"LEDGER", "COUNT"}, counts(s.Ledger)); err != nil {
+		return err
+	}
+	if s.StreamsProblem != "" {
+		c.message("streams: %s", s.StreamsProblem)
+	}
+	return c.section([]string{"STREAM", "ENTRIES", "SIZE", "OF", "FIRST", "LAST"}, fillings(s.Streams))
+}
+
+// section is a table with an empty line before it, if there is any row.
+func (c *cli) section(head []string, rows [][]string) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	fmt.Fprintln(c.out)
+	return c.table(head, rows)
+}
+
+func yes(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+func parts(all []api.Part) [][]string {
+	var rows [][]string
+	for _, p := range all {
+		rows = append(rows, []string{p.Name, yes(p.Ready), p.Reason})
+	}
+	return rows
+}
+
+func counts(n store.Counts) [][]string {
+	var rows [][]string
+	for _, o := range event.Outcomes() {
+		rows = append(rows, []string{string(o), strconv.Itoa(n.Outcomes[o])})
+	}
+	for _, p := range []event.Phase{event.PhaseOpen, event.PhaseClaimed, event.PhaseWaiting} {
+		rows = append(rows, []string{string(p), strconv.Itoa(n.Open[p])})
+	}
+	return append(rows,
+		[]string{string(event.DuplicateOutcome), strconv.Itoa(n.Duplicates)},
+		[]string{"dead letters", strconv.Itoa(n.Letters)})
+}
+
+func fillings(all []api.Stream) [][]string {
+	var rows [][]string
+	for _, s := range all {
+		limit := "no limit"
+		if s.MaxBytes >= 0 {
+			limit = humanize.IBytes(uint64(s.MaxBytes))
+		}
+		rows = append(rows, []string{
+			s.Name, strconv.FormatUint(s.Messages, 10), humanize.IBytes(s.Bytes), limit,
+			strconv.FormatUint(s.First, 10), strconv.FormatUint(s.Last, 10),
+		})
+	}
+	return rows
+}

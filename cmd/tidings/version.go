@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+// version is stamped by release builds; "" leaves it to what the Go tool knows.
+var version string
+
+// build is what the binary knows of itself.
+type build struct {
+	Version  string `json:"version"`
+	Revision string `json:"revision,omitempty"`
+	Modified bool   `json:"modified"` // it was built from changed sources
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+}
+
+// thisBuild reads what the Go tool wrote into the binary.
+func thisBuild() build {
+	b := build{Version: "dev", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return b
+	}
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		b.Version = v
+	}
+	if version != "" {
+		b.Version = version
+	}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			b.Revision = s.Value
+		case "vcs.modified":
+			b.Modified = s.Value == "true"
+		}
+	}
+	return b
+}
+
+func newVersion(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Show the version of this binary", Args: exactly(),
+		RunE: c.runs(func(context.Context, []string) error {
+			b := thisBuild()
+			if c.json {
+				return c.printJSON(b)
+			}
+			_, err := fmt.Fprintf(c.out, "tidings %s (%s, %s)\n", b.Version, b.Go, b.Platform)
+			return err
+		}),
+	}
+}

@@ -91,7 +91,7 @@ func (c *container) attach(ctx context.Context, args ...string) error {
 }
 
 func (c *container) command(ctx context.Context, args ...string) *exec.Cmd {
-	return exec.CommandContext(ctx, c.engine, append([]string{"exec", c.name, "rabbitmqctl"}, args...)...)
+	return exec.CommandContext(ctx, c.engine, append([]string{"exec", "--interactive", c.name, "rabbitmqctl"}, args...)...)
 }
 
 func (c *container) kill() {

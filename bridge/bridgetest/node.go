@@ -71,8 +71,13 @@ type Node struct {
 	given bool // by AMQP_URL
 	host  host // nil if given
 
-	mu      sync.Mutex
+	mu      sync.Mutex // held while the host starts or ends
 	stopped bool
+
+	vhosts struct {
+		sync.Mutex
+		fresh []string // made for tests, and not yet given to one
+	}
 }
 
 // host is where a node runs that we started.

@@ -1,8 +1,10 @@
 package bridgetest
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"fmt"
 	"os"
 	"strings"
@@ -107,50 +109,66 @@ type Vhost struct {
 	node *Node
 }
 
-// Vhost makes a fresh vhost, so that tests do not see one another, and deletes it with everything
-// in it when tb ends.
+// Vhost returns a fresh vhost, so that tests do not see one another. What a test leaves in it
+// disturbs nobody and goes with the node; deleting it at once would cost each test half a second.
 //
 // A broker given by AMQP_URL is used in the vhost of that address, since AMQP cannot make one: take
 // the names of queues and exchanges from [Vhost.Queue] and [Vhost.Exchange] to be apart there too.
 func (n *Node) Vhost(tb TB) *Vhost {
 	tb.Helper()
 	if n.given {
-		return n.givenVhost(tb)
+		uri, err := amqp.ParseURI(n.url)
+		if err != nil {
+			tb.Fatalf("AMQP_URL is no AMQP address")
+		}
+		return &Vhost{Name: uri.Vhost, URL: n.url, node: n}
 	}
-	name := "test-" + strings.ToLower(rand.Text())
-	ctx, cancel := context.WithTimeout(context.Background(), steerLimit)
-	defer cancel()
-	if _, err := n.Ctl(ctx, "add_vhost", name); err != nil {
-		tb.Fatalf("%v", err)
-	}
-	tb.Cleanup(func() { n.deleteVhost(tb, name) })
-	if _, err := n.Ctl(ctx, "set_permissions", "--vhost", name, "guest", ".*", ".*", ".*"); err != nil {
-		tb.Fatalf("%v", err)
+	name, err := n.freshVhost()
+	if err != nil {
+		tb.Fatalf("make a vhost: %v", err)
 	}
 	return &Vhost{Name: name, URL: n.url + name, node: n}
 }
 
-// steerLimit bounds what is asked of a node on behalf of a test.
-const steerLimit = 30 * time.Second
-
-func (n *Node) givenVhost(tb TB) *Vhost {
-	tb.Helper()
-	uri, err := amqp.ParseURI(n.url)
-	if err != nil {
-		tb.Fatalf("AMQP_URL: it is no AMQP address")
+// freshVhost takes a vhost that nobody had, and makes some more if there is none.
+func (n *Node) freshVhost() (string, error) {
+	n.vhosts.Lock()
+	defer n.vhosts.Unlock()
+	if len(n.vhosts.fresh) == 0 {
+		if err := n.makeVhosts(); err != nil {
+			return "", err
+		}
 	}
-	return &Vhost{Name: uri.Vhost, URL: n.url, node: n}
+	name := n.vhosts.fresh[0]
+	n.vhosts.fresh = n.vhosts.fresh[1:]
+	return name, nil
 }
 
-func (n *Node) deleteVhost(tb TB, name string) {
-	if n.check() != nil {
-		return // went with its node
+// vhostBatch is how many vhosts are made at a time: most of the cost is to start rabbitmqctl.
+const vhostBatch = 8
+
+func (n *Node) makeVhosts() error {
+	type object map[string]string
+	var names []string
+	var vhosts, permissions []object
+	for range vhostBatch {
+		name := "test-" + strings.ToLower(rand.Text())
+		names = append(names, name)
+		vhosts = append(vhosts, object{"name": name})
+		permissions = append(permissions,
+			object{"vhost": name, "user": "guest", "configure": ".*", "write": ".*", "read": ".*"})
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), steerLimit)
+	definitions, err := json.Marshal(map[string]any{"vhosts": vhosts, "permissions": permissions})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	if _, err := n.Ctl(ctx, "delete_vhost", name); err != nil {
-		tb.Errorf("%v", err)
+	if _, err := n.ctl(ctx, bytes.NewReader(definitions), "import_definitions"); err != nil {
+		return err
 	}
+	n.vhosts.fresh = names
+	return nil
 }
 
 // Queue returns a name that no other test uses. On a broker that outlives the test, the queue of

@@ -117,7 +117,7 @@ esac`)
 	t.Run("is steered by rabbitmqctl inside it", func(t *testing.T) {
 		out, err := node.Ctl(t.Context(), "stop_app")
 		require.NoError(t, err)
-		require.Equal(t, "output of exec "+name+" rabbitmqctl --quiet stop_app\n", out)
+		require.Equal(t, "output of exec --interactive "+name+" rabbitmqctl --quiet stop_app\n", out)
 	})
 	t.Run("is killed and started again", func(t *testing.T) {
 		require.NoError(t, node.Kill())

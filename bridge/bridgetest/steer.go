@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os/exec"
 	"strings"
 	"time"
@@ -20,14 +21,19 @@ type Queue struct {
 }
 
 // Ctl runs rabbitmqctl with args on the node and returns what it printed. It takes about half a
-// second. It returns [ErrNotOurs] for a broker given by AMQP_URL.
+// second on an idle machine. It returns [ErrNotOurs] for a broker given by AMQP_URL.
 func (n *Node) Ctl(ctx context.Context, args ...string) (string, error) {
+	return n.ctl(ctx, nil, args...)
+}
+
+func (n *Node) ctl(ctx context.Context, input io.Reader, args ...string) (string, error) {
 	if err := n.check(); err != nil {
 		return "", fmt.Errorf("rabbitmqctl %s: %w", args[0], err)
 	}
 	cmd := n.host.command(ctx, append([]string{"--quiet"}, args...)...)
 	cmd.WaitDelay = time.Second // helpers of Erlang's may hold the output open a little longer
 	var out, stderr bytes.Buffer
+	cmd.Stdin = input
 	cmd.Stdout, cmd.Stderr = &out, &stderr
 	if err := cmd.Run(); err != nil && !errors.Is(err, exec.ErrWaitDelay) {
 		if ctx.Err() != nil {

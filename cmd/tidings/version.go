@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime"
@@ -10,6 +11,9 @@ import (
 )
 
 // version is stamped by release builds; "" leaves it to what the Go tool knows.
+var version string
+
+// version is set by the linker (-X main.version=v1.2.3) and never changes.
 var version string
 
 // build is what the binary knows of itself.
@@ -23,12 +27,12 @@ type build struct {
 
 // thisBuild reads what the Go tool wrote into the binary.
 func thisBuild() build {
-	b := build{Version: "dev", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	b := build{Version: cmp.Or(version, "dev"), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return b
 	}
-	if v := info.Main.Version; v != "" && v != "(devel)" {
+	if v := info.Main.Version; version == "" && v != "" && v != "(devel)" {
 		b.Version = v
 	}
 	if version != "" {

@@ -1,0 +1,69 @@
+package app
+
+import (
+	"context"
+	"time"
+
+	"tidings/bridge"
+	"tidings/cmd/internal/api"
+	"tidings/dispatcher"
+	"tidings/projector"
+	"tidings/store"
+	"tidings/streams"
+)
+
+// part says how one part is doing.
+type part func(context.Context) api.Part
+
+// health asks every part whether work moves through it.
+func (a *App) health(ctx context.Context) []api.Part {
+	var out []api.Part
+	if a.stop.Load() {
+		out = append(out, api.Part{Name: "process", Reason: "stopping: finishing what is in hand"})
+	}
+	parts, _ := a.parts.Load().([]part)
+	for _, p := range parts {
+		out = append(out, p(ctx))
+	}
+	return out
+}
+
+func dispatcherHealth(d *dispatcher.Dispatcher) part {
+	return func(context.Context) api.Part {
+		s := d.Status()
+		return api.Part{Name: "dispatcher", Ready: s.Trouble == "", Reason: s.Trouble}
+	}
+}
+
+func projectorHealth(p *projector.Projector) part {
+	return func(context.Context) api.Part {
+		out := api.Part{Name: "projector", Ready: true}
+		s := p.Status()
+		for _, stream := range []projector.StreamStatus{s.Outcomes, s.DeadLetters} {
+			if !stream.Ready {
+				out.Ready, out.Reason = false, stream.Stream+": "+stream.Reason
+			}
+		}
+		return out
+	}
+}
+
+func bridgeHealth(b *bridge.Bridge) part {
+	return func(context.Context) api.Part {
+		s := b.Status()
+		return api.Part{Name: "bridge", Ready: s.Ready(), Reason: s.Reason}
+	}
+}
+
+// overdue reads for the steward what the ledger says nobody is looking after.
+type overdue struct{ store *store.Store }
+
+// Overdue implements steward.Ledger.
+func (o overdue) Overdue(_ context.Context, due, idle time.Time, limit int) ([]streams.Wakeup, error) {
+	rows, err := o.store.Overdue(due, due.Sub(idle), limit)
+	wake := make([]streams.Wakeup, 0, len(rows))
+	for _, r := range rows {
+		wake = append(wake, streams.Wakeup{Tenant: r.Tenant, Key: r.Key, Sequence: r.Sequence})
+	}
+	return wake, err
+}

@@ -1,0 +1,176 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"github.com/nats-io/nats.go"
+
+	"tidings/bridge"
+	"tidings/cmd/internal/api"
+	"tidings/cmd/internal/config"
+	"tidings/streams"
+	"tidings/streams/embedded"
+	"tidings/streams/event"
+)
+
+// errNoLog is what asks for the log get while it cannot be reached.
+var errNoLog = fmt.Errorf("the log is not open yet: %w", streams.ErrUnavailable)
+
+// logPart is the log and the door in front of it, from before it can be reached.
+type logPart struct {
+	log    atomic.Pointer[streams.Log]
+	door   atomic.Pointer[bridge.Door]
+	conn   atomic.Pointer[nats.Conn]
+	reason atomic.Value // of string: why it is not open
+}
+
+func (l *logPart) get() *streams.Log { return l.log.Load() }
+
+// open connects to the log and opens it, waiting out a server that is down. It
+// fails on what waiting cannot mend. The returned function closes everything.
+func (l *logPart) open(ctx context.Context, c config.Config, dir *directory, logger *slog.Logger) (func(), error) {
+	l.reason.Store("starting")
+	durability := streams.Strict
+	if c.NATS.Durability == config.DurabilityRelaxed {
+		durability = streams.Relaxed
+	}
+	nc, shutdown, err := l.connect(ctx, c, dir, durability, logger)
+	if err != nil {
+		return nil, err
+	}
+	log, err := l.openStreams(ctx, nc, streams.Options{
+		Durability: durability, Replicas: c.NATS.Replicas, Horizon: c.Horizon.Std(),
+		Identity: c.EventIdentity(), Logger: logger,
+	}, logger)
+	if err != nil {
+		shutdown()
+		return nil, err
+	}
+	l.door.Store(bridge.NewDoor(bridge.DoorOptions{
+		Events: log.Events, Letters: log.DeadLetters, Audit: log.Outcomes,
+		Identity: c.EventIdentity(), MissingID: bridge.Missing(c.MissingID),
+	}))
+	l.conn.Store(nc)
+	l.log.Store(log)
+	l.reason.Store("")
+	return shutdown, nil
+}
+
+func (l *logPart) connect(ctx context.Context, c config.Config, dir *directory, durability streams.Durability, logger *slog.Logger) (*nats.Conn, func(), error) {
+	const name = "tidings"
+	if c.NATS.URL != "" {
+		l.reason.Store("connecting to NATS at " + c.NATS.URL.String())
+		nc, err := streams.Connect(ctx, c.NATS.URL.Reveal(), name, logger)
+		if err != nil {
+			return nil, nil, err
+		}
+		return nc, nc.Close, nil
+	}
+	l.reason.Store("starting the embedded NATS server")
+	server, err := embedded.Start(ctx, embedded.Options{StoreDir: dir.file("nats"), Durability: durability, Logger: logger})
+	if err != nil {
+		return nil, nil, err
+	}
+	nc, err := server.Connect(name)
+	if err != nil {
+		server.Shutdown()
+		return nil, nil, err
+	}
+	return nc, func() { nc.Close(); server.Shutdown() }, nil
+}
+
+// openStreams opens the streams, and tries again until it can, unless they or
+// the server are not what they must be.
+func (l *logPart) openStreams(ctx context.Context, nc *nats.Conn, o streams.Options, logger *slog.Logger) (*streams.Log, error) {
+	pause := backoff.NewExponentialBackOff()
+	for {
+		log, err := streams.Open(ctx, nc, o)
+		_, drift := errors.AsType[*streams.DriftError](err)
+		_, version := errors.AsType[*streams.VersionError](err)
+		if err == nil || drift || version || ctx.Err() != nil {
+			return log, err
+		}
+		wait := pause.NextBackOff()
+		l.reason.Store(err.Error())
+		logger.Warn("the log cannot be opened yet", "error", err, "again_in", wait)
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait):
+		}
+	}
+}
+
+// Accept implements api.Door.
+func (l *logPart) Accept(ctx context.Context, a bridge.Arrival) (bridge.Receipt, error) {
+	if d := l.door.Load(); d != nil {
+		return d.Accept(ctx, a)
+	}
+	return bridge.Receipt{}, errNoLog
+}
+
+// Get implements api.Letters.
+func (l *logPart) Get(ctx context.Context, tenant string, key event.Key) (event.Letter, uint64, error) {
+	if log := l.get(); log != nil {
+		return log.DeadLetters.Get(ctx, tenant, key)
+	}
+	return event.Letter{}, 0, errNoLog
+}
+
+// sizes returns how full the streams are.
+func (l *logPart) sizes(ctx context.Context) ([]api.Stream, error) {
+	log := l.get()
+	if log == nil {
+		return nil, errNoLog
+	}
+	var out []api.Stream
+	for _, s := range []struct {
+		name string
+		info func(context.Context) (streams.StreamInfo, error)
+	}{
+		{streams.EventsStream, log.Events.Info},
+		{streams.OutcomesStream, log.Outcomes.Info},
+		{streams.DeadLettersStream, log.DeadLetters.Info},
+		{streams.RetriesStream, log.Retries.Info},
+	} {
+		info, err := s.info(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", s.name, err)
+		}
+		out = append(out, api.Stream{
+			Name: s.name, Messages: info.Messages, Bytes: info.Bytes, MaxBytes: info.MaxBytes,
+			First: info.First, Last: info.Last,
+		})
+	}
+	return out, nil
+}
+
+// probe says whether the log can be reached.
+func (l *logPart) probe(ctx context.Context) error {
+	log := l.get()
+	if log == nil {
+		return errNoLog
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	_, err := log.Events.Info(ctx)
+	return err
+}
+
+func (l *logPart) health(ctx context.Context) api.Part {
+	p := api.Part{Name: "log"}
+	if reason, _ := l.reason.Load().(string); reason != "" {
+		p.Reason = reason
+	} else if nc := l.conn.Load(); nc != nil && !nc.IsConnected() {
+		p.Reason = "the connection to NATS is lost: reconnecting"
+	} else if err := l.probe(ctx); err != nil {
+		p.Reason = "JetStream does not answer: " + err.Error()
+	}
+	p.Ready = p.Reason == ""
+	return p
+}

@@ -1,0 +1,97 @@
+package app
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+
+	"tidings/cmd/internal/config"
+	"tidings/dispatcher"
+	"tidings/dispatcher/channel"
+	"tidings/dispatcher/channel/email"
+	"tidings/dispatcher/channel/webhook"
+	"tidings/dispatcher/plan"
+	"tidings/streams/event"
+)
+
+// outlets are what the configuration says about messages: who gets which, on
+// which channel, and who gets none.
+type outlets struct {
+	planner      *plan.Planner
+	channels     map[string]dispatcher.Channel
+	suppressions dispatcher.SuppressionList
+	closers      []io.Closer
+}
+
+func newOutlets(c config.Config, dir *directory, logger *slog.Logger) (outlets, error) {
+	secret, err := dir.secret("recipients.key")
+	if err != nil {
+		return outlets{}, err
+	}
+	o := outlets{channels: map[string]dispatcher.Channel{}}
+	kinds := map[string]plan.Channel{}
+	for name, ch := range c.Channels {
+		kinds[name] = plan.Channel{Kind: plan.Kind(ch.Kind), OnUnknown: event.OnUnknown(ch.Tuning.OnUnknown)}
+		sender, err := newSender(*ch)
+		if err != nil {
+			return o, errors.Join(fmt.Errorf("channels.%s: %w", name, err), o.close())
+		}
+		if closer, ok := sender.(io.Closer); ok {
+			o.closers = append(o.closers, closer)
+		}
+		o.channels[name] = dispatcher.Channel{Sender: sender, Policy: policyOf(c.Policy, ch.Tuning)}
+	}
+	for _, s := range c.Suppressions {
+		o.suppressions = append(o.suppressions, dispatcher.Suppression{
+			Tenant: s.Tenant, Channel: s.Channel, Reason: s.Reason, Recipient: event.NewRecipient(secret, s.Address),
+		})
+	}
+	o.planner, err = plan.Compile(c.Rules, templatesIn(c.Templates), plan.Options{Secret: secret, Channels: kinds})
+	if err != nil {
+		return o, errors.Join(err, o.close())
+	}
+	for _, w := range o.planner.Warnings() {
+		logger.Warn(w)
+	}
+	return o, nil
+}
+
+// templatesIn returns the directory of templates; none is an empty one.
+func templatesIn(path string) fs.FS {
+	if path == "" {
+		return embed.FS{}
+	}
+	return os.DirFS(path)
+}
+
+func newSender(c config.Channel) (channel.Sender, error) {
+	timeout := c.Tuning.Timeout.Std()
+	if c.Email != nil {
+		return email.New(c.Email.Config(timeout))
+	}
+	return webhook.New(c.Webhook.Config(timeout))
+}
+
+func policyOf(base config.Policy, t config.Tuning) dispatcher.Policy {
+	p := t.Policy(base)
+	out := dispatcher.Policy{
+		Tries: p.Tries, Base: p.Base.Std(), Factor: p.Factor,
+		Timeout: t.Timeout.Std(), Concurrency: t.Concurrency, DeadLetterPermanent: t.DeadLetterPermanent,
+	}
+	for _, r := range p.Rounds {
+		out.Rounds = append(out.Rounds, r.Std())
+	}
+	return out
+}
+
+func (o outlets) close() error {
+	var errs []error
+	for _, c := range o.closers {
+		errs = append(errs, c.Close())
+	}
+	return errors.Join(errs...)
+}

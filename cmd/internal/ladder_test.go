@@ -25,8 +25,9 @@ var ladder = []rung{
 	{path: "bridge", on: []string{"streams/event", "streams", "store"}},
 	{path: "dispatcher", on: []string{"streams/event", "streams", "store"}},
 	{path: "projector", on: []string{"streams/event", "streams", "store"}},
-	{path: "cmd/internal", on: []string{"streams/event", "streams", "store", "bridge", "dispatcher", "projector"}},
-	{path: "cmd/tidings", on: []string{"cmd/internal"}},
+	{path: "examples"}, // data, embedded for the demo
+	{path: "cmd/internal", on: []string{"streams/event", "streams", "store", "bridge", "dispatcher", "projector", "examples"}},
+	{path: "cmd/tidings", on: []string{"streams/event", "streams", "store", "bridge", "cmd/internal"}},
 }
 
 type rung struct {
@@ -67,7 +68,9 @@ func TestLadderSeesEveryKindOfViolation(t *testing.T) {
 		{"a part's test imports another part", tests("projector", "tidings/dispatcher"), "projector may import"},
 		{"a part imports a command", imports("bridge", "tidings/cmd/internal/config"), "bridge may import"},
 		{"the wiring imports the parts", imports("cmd/internal/app", "tidings/bridge", "tidings/dispatcher"), ""},
-		{"main goes around the wiring", imports("cmd/tidings", "tidings/store"), "cmd/tidings may import"},
+		{"a command shows what the ledger holds", imports("cmd/tidings", "tidings/store"), ""},
+		{"a command goes around the wiring", imports("cmd/tidings", "tidings/dispatcher"), "cmd/tidings may import"},
+		{"an example imports the product", imports("examples/shop", "tidings/store"), "examples may import"},
 		{"main's tests look anywhere", tests("cmd/tidings", "tidings/store"), ""},
 		{"the demo starts a broker", imports("cmd/tidings", "tidings/bridge/bridgetest"), ""},
 		{"a test uses a package made for tests", tests("dispatcher", "tidings/bridge/bridgetest"), ""},

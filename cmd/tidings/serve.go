@@ -85,4 +85,3 @@ func logHandler(w io.Writer, level slog.Level, noColor bool) slog.Handler {
 	}
 	return tint.NewHandler(w, &tint.Options{Level: level, NoColor: noColor, TimeFormat: "15:04:05.000"})
 }
-

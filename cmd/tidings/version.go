@@ -13,9 +13,6 @@ import (
 // version is stamped by release builds; "" leaves it to what the Go tool knows.
 var version string
 
-// version is set by the linker (-X main.version=v1.2.3) and never changes.
-var version string
-
 // build is what the binary knows of itself.
 type build struct {
 	Version  string `json:"version"`
@@ -34,9 +31,6 @@ func thisBuild() build {
 	}
 	if v := info.Main.Version; version == "" && v != "" && v != "(devel)" {
 		b.Version = v
-	}
-	if version != "" {
-		b.Version = version
 	}
 	for _, s := range info.Settings {
 		switch s.Key {

@@ -15,7 +15,7 @@ import (
 // walked over is charged for, and an evaluation has a budget.
 
 // budget is the number of elements that one evaluation may walk over.
-const budget = 1_000_000
+const budget = 250_000
 
 // meter is what is left of the budget of one evaluation.
 type meter struct{ left int }

@@ -2,6 +2,8 @@ package plan_test
 
 import (
 	"maps"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -114,6 +116,20 @@ func TestWhatIsAllowedButHardlyMeantIsAWarning(t *testing.T) {
 		`route "mail": templates/greeting has no template, so nothing is sent`,
 		`route "second": templates/empty has no template, so nothing is sent`,
 	}, p.Warnings())
+}
+
+func TestAFolderMayBeALink(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.CopyFS(filepath.Join(dir, "..data"), greeting))
+	require.NoError(t, os.Symlink("..data/greeting", filepath.Join(dir, "greeting")))
+	p, err := plan.Compile(plan.Rules{Routes: []plan.Route{mailRoute()}}, os.DirFS(dir), options)
+	require.NoError(t, err)
+	require.Empty(t, p.Warnings())
+}
+
+func TestAFolderThatIsNotThereIsAProblem(t *testing.T) {
+	_, err := plan.Compile(plan.Rules{}, os.DirFS(filepath.Join(t.TempDir(), "none")), options)
+	require.EqualError(t, err, "templates: read the templates: no such file or directory")
 }
 
 func TestTheDefaultLocaleIsConfigurable(t *testing.T) {

@@ -25,12 +25,14 @@ func wrong(format string, args ...any) error { return &functionError{fmt.Sprintf
 
 // functions are what templates can call besides what is built in. The
 // comparisons replace those that are built in, which refuse to compare 5 with
-// 5.5 and so would fail by what a producer happens to send.
+// 5.5 and so would fail by what a producer happens to send. So does index, which
+// prints "<no value>" for what is not there.
 func functions(tag language.Tag) map[string]any {
 	f := map[string]any{
 		"date":    date,
 		"default": fallback,
 		"get":     get,
+		"index":   index,
 		"join":    join,
 		"json":    toJSON,
 		"lower":   strings.ToLower,
@@ -88,6 +90,21 @@ func get(from any, path string) any {
 		return ""
 	}
 	return from
+}
+
+// index returns an element, and an error where there is none.
+func index(from any, keys ...any) (any, error) {
+	for _, key := range keys {
+		found, err := element(from, key)
+		if err != nil {
+			return nil, wrong("index: %v", err)
+		}
+		if found == nil {
+			return nil, wrong("index: there is no such element")
+		}
+		from = found
+	}
+	return from, nil
 }
 
 // join puts the elements of a list in one text.

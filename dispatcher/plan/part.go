@@ -156,7 +156,7 @@ type output struct {
 
 // maxSteps bounds how often a template writes. Every turn of a loop and every
 // call of another template writes at least nothing, see prepare.
-const maxSteps = 1_000_000
+const maxSteps = 250_000
 
 var (
 	errOutput = errors.New("writes more than a message may have")

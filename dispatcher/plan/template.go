@@ -66,13 +66,19 @@ func (c *compiler) loadTemplates(from fs.FS) map[string]*template {
 		c.add(Problem{File: c.o.Folder, Text: "read the templates: " + reason(err)})
 	}
 	for _, f := range folders {
-		if f.IsDir() && !reserved(f.Name()) {
+		if !reserved(f.Name()) && isFolder(from, f.Name()) {
 			if t := c.loadTemplate(from, f.Name()); t != nil {
 				found[f.Name()] = t
 			}
 		}
 	}
 	return found
+}
+
+// isFolder follows links: orchestrators mount folders as links.
+func isFolder(from fs.FS, name string) bool {
+	info, err := fs.Stat(from, name)
+	return err == nil && info.IsDir()
 }
 
 func reserved(name string) bool { return strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") }

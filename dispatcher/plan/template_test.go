@@ -42,6 +42,7 @@ func TestTemplatesSeeTheEvent(t *testing.T) {
 		{`{{number .data.big 2}} {{number .data.n 0}} {{number .data.price 2}}`, `1,234,567.50 5 19.90`},
 		{`{{get .data "items.0.t"}}{{get .data "items.7.t"}}{{get .data "no.where.at.all"}}{{get .extensions "region"}}`, `xeu`},
 		{`{{get .data "nick" | default "friend"}} {{get .data "name" | default "friend"}} {{.data.zero | default "none"}}`, `friend Ann none`},
+		{`{{index .data.items 0 "t"}} {{index .extensions "region"}} {{index .data "n"}}`, `x eu 5`},
 		{`{{if get .data "null"}}null{{else}}absent{{end}}`, `absent`},
 		{`{{if .data.zero}}yes{{else}}no{{end}}`, `no`},
 		{`{{gt .data.f 5}} {{gt .data.n 5}} {{le .data.n 5.0}} {{eq .data.n 5.0}} {{ne .data.name "Bob"}} {{eq .data.name "Bob" "Ann"}} {{lt "a" "b"}} {{ge .occurred_at .occurred_at}}`, `true false true true true true true true`},
@@ -67,7 +68,9 @@ func TestATemplateThatFailsIsADeadLetterThatSaysWhere(t *testing.T) {
 		{"a number that is none", "{{number .data.n 2}}", `{"n":"` + private + `"}`, `1:2: at <number .data.n 2>: number: want a number and 0 to 20 decimals`},
 		{"a comparison of text and number", "{{if gt .data.n 5}}{{end}}", `{"n":"` + private + `"}`, `1:5: at <gt .data.n 5>: gt: want two numbers, two texts or two times`},
 		{"an argument of the wrong type", "{{upper .data.n}}", `{"n":["` + private + `"]}`, `1:13: at <.data.n>: a value there is not what is needed`},
-		{"an index beyond the end", "{{index .data.list 3}}", `{"list":["` + private + `"]}`, `1:2: at <index .data.list 3>: a value there is not what is needed`},
+		{"an index beyond the end", "{{index .data.list 3}}", `{"list":["` + private + `"]}`, `1:2: at <index .data.list 3>: index: there is no such element`},
+		{"an index that is not there", "{{index .data .data.x}}", `{"x":"` + private + `"}`, `1:2: at <index .data .data.x>: index: there is no such element`},
+		{"an index into a text", "{{index .data.x 0}}", `{"x":"` + private + `"}`, `1:2: at <index .data.x 0>: index: only a list and an object have elements`},
 		{"a loop over a text", "{{range .data.n}}{{.}}{{end}}", `{"n":"` + private + `"}`, `1:13: at <.data.n>: a value there is not what is needed`},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -198,8 +198,17 @@ func (f UnknownFact) FactKind() FactKind { return f.Kind }
 // FactKinds returns a zero value of every fact, in the order of an event's life.
 func FactKinds() []Fact {
 	return []Fact{
-		Claimed{}, Crashed{}, Planned{}, Tried{}, Withheld{}, GaveUp{}, Expired{},
-		Waiting{}, Settled{}, Dead{}, Requeued{},
+		Claimed{},
+		Crashed{},
+		Planned{},
+		Tried{},
+		Withheld{},
+		GaveUp{},
+		Expired{},
+		Waiting{},
+		Settled{},
+		Dead{},
+		Requeued{},
 	}
 }
 

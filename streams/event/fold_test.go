@@ -299,7 +299,8 @@ func TestHistoryLeadsToState(t *testing.T) {
 		// Ends and new generations.
 		"an ended event absorbs everything but a requeue": {
 			[]change{
-				claimA, {event.Dead{Cause: event.CauseCrashes}},
+				claimA,
+				{event.Dead{Cause: event.CauseCrashes}},
 				{claimed(ownerB), crashed("r1"), plan(hold), event.Expired{}, waiting(3, at(9), event.WaitRetry), settle, event.UnknownFact{Kind: "x"}},
 			},
 			want{phase: event.PhaseDead},
@@ -334,7 +335,8 @@ func TestHistoryLeadsToState(t *testing.T) {
 		},
 		"a second claim after a requeue sends only what is open": {
 			[]change{
-				claimA, {plan(hold, hold), tried("m1", event.TryDelivered), gaveUp("m2", "permanent"), settle},
+				claimA,
+				{plan(hold, hold), tried("m1", event.TryDelivered), gaveUp("m2", "permanent"), settle},
 				{event.Requeued{Generation: 1}},
 				{event.Claimed{Owner: ownerB, Generation: 1, Limit: 64, Config: "c2"}},
 				{tried("m2", event.TryDelivered), settle},
@@ -343,8 +345,10 @@ func TestHistoryLeadsToState(t *testing.T) {
 		},
 		"a delivery of the generation before still counts": {
 			[]change{
-				claimA, {plan(hold), tried("m1", event.TryUnknown), gaveUp("m1", "held"), event.Dead{Cause: event.CauseUncertain}},
-				{event.Requeued{Generation: 1}}, {tried("m1", event.TryDelivered)},
+				claimA,
+				{plan(hold), tried("m1", event.TryUnknown), gaveUp("m1", "held"), event.Dead{Cause: event.CauseUncertain}},
+				{event.Requeued{Generation: 1}},
+				{tried("m1", event.TryDelivered)},
 			},
 			want{phase: event.PhaseOpen, generation: 1, messages: []string{"m1 delivered"}},
 		},
@@ -539,7 +543,9 @@ func TestApplyLeavesItsReceiverAlone(t *testing.T) {
 func TestCounts(t *testing.T) {
 	s := history(claimA, change{
 		plan(hold, hold, hold, hold, hold),
-		tried("m1", event.TryDelivered), gaveUp("m2", "permanent"), event.Withheld{Message: "m3"}, tried("m4", event.TryUnknown),
+		tried("m1", event.TryDelivered), gaveUp("m2", "permanent"),
+		event.Withheld{Message: "m3"},
+		tried("m4", event.TryUnknown),
 	})
 	require.Equal(t, event.Counts{Created: 5, Delivered: 1, Failed: 1, Suppressed: 1, Uncertain: 1}, s.Counts())
 	require.Nil(t, s.Message("no such"))

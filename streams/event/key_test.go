@@ -44,8 +44,18 @@ func TestKeysNeverChange(t *testing.T) {
 func TestKeysOfDifferentPartsDiffer(t *testing.T) {
 	t.Run("whatever moves over a boundary", func(t *testing.T) {
 		lists := [][]string{
-			{}, {""}, {"", ""}, {"ab"}, {"a", "b"}, {"ab", ""}, {"", "ab"}, {"a", "", "b"}, {"b", "a"},
-			{"a\x00b"}, {"\x00\x00\x00\x00\x00\x00\x00\x01a"}, {"a", "\x00\x00\x00\x00\x00\x00\x00\x01b"},
+			{},
+			{""},
+			{"", ""},
+			{"ab"},
+			{"a", "b"},
+			{"ab", ""},
+			{"", "ab"},
+			{"a", "", "b"},
+			{"b", "a"},
+			{"a\x00b"},
+			{"\x00\x00\x00\x00\x00\x00\x00\x01a"},
+			{"a", "\x00\x00\x00\x00\x00\x00\x00\x01b"},
 		}
 		seen := map[event.Key][]string{}
 		for _, parts := range lists {

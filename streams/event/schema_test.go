@@ -37,7 +37,6 @@ func schemas(t *testing.T) map[string]*jsonschema.Schema {
 type generator struct {
 	t         *testing.T
 	constants map[string][]constant
-	comments  map[string]string
 	reflector *jsonschema.Reflector
 	named     map[string]*jsonschema.Schema // definitions that this test writes, as far as they are used
 }

@@ -43,5 +43,15 @@
 // language; every locale has all the files. Templates see what expressions see,
 // and besides .locale and .recipient, the address and whatever else the
 // recipient's object has. A member that is absent is an error, unless asked for
-// with get.
+// with get. Besides what is built into text/template there are
+//
+//	get .data "customer.name"       the member at a path, or an empty text
+//	VALUE | default "customer"      what stands in for an empty value
+//	date "2 Jan 2006" .occurred_at  a time, or a text that is one, by a layout of Go
+//	number .data.total 2            a number with decimals, as the file's language writes it
+//	json .data                      JSON, which is how values get into body.json
+//	join ", " .data.tags            a list as one text
+//	upper VALUE, lower VALUE
+//
+// Comparisons take numbers as numbers, whether a producer writes 5 or 5.0.
 package plan

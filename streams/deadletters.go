@@ -102,18 +102,12 @@ func (d *DeadLetters) Remove(ctx context.Context, sequence uint64) error {
 	ctx, cancel := withAckWait(ctx, d.nc)
 	defer cancel()
 	err := d.handle.DeleteMsg(ctx, sequence)
-	switch api, ok := errors.AsType[*jetstream.APIError](err); {
-	case err == nil:
+	if err == nil {
 		return nil
-	case ok && (api.ErrorCode == codeSequenceNotFound || api.ErrorCode == codeDeleteFailed):
-		return fmt.Errorf("remove letter at %d: %w", sequence, ErrNotFound)
-	default:
-		return fmt.Errorf("remove letter at %d: %w: %w", sequence, ErrUnavailable, err)
 	}
+	// The client does not pass on which error it was.
+	if _, absent := d.Entry(ctx, sequence); errors.Is(absent, ErrNotFound) {
+		return fmt.Errorf("remove letter at %d: %w", sequence, ErrNotFound)
+	}
+	return fmt.Errorf("remove letter at %d: %w: %w", sequence, ErrUnavailable, err)
 }
-
-// What the server answers when there is no such entry, and when there never was.
-const (
-	codeSequenceNotFound jetstream.ErrorCode = 10043
-	codeDeleteFailed     jetstream.ErrorCode = 10057
-)

@@ -1,6 +1,7 @@
 package streams_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -23,8 +24,10 @@ import (
 type deafLine struct {
 	server *streamstest.Server
 	deaf   atomic.Bool
-	mu     sync.Mutex
-	conn   net.Conn
+	// at makes it deaf from the moment the client says this on.
+	at   atomic.Pointer[string]
+	mu   sync.Mutex
+	conn net.Conn
 }
 
 func (d *deafLine) InProcessConn() (net.Conn, error) {
@@ -35,26 +38,34 @@ func (d *deafLine) InProcessConn() (net.Conn, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.conn = conn
-	return &deafConn{Conn: conn, deaf: &d.deaf}, nil
+	return &deafConn{Conn: conn, line: d}, nil
 }
 
 // repair drops the line, so that the client connects anew and hears again.
 func (d *deafLine) repair() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.at.Store(nil)
 	d.deaf.Store(false)
 	_ = d.conn.Close()
 }
 
 type deafConn struct {
 	net.Conn
-	deaf *atomic.Bool
+	line *deafLine
+}
+
+func (c *deafConn) Write(b []byte) (int, error) {
+	if at := c.line.at.Load(); at != nil && bytes.Contains(b, []byte(*at)) {
+		c.line.deaf.Store(true)
+	}
+	return c.Conn.Write(b)
 }
 
 func (c *deafConn) Read(b []byte) (int, error) {
 	for {
 		n, err := c.Conn.Read(b)
-		if err != nil || !c.deaf.Load() {
+		if err != nil || !c.line.deaf.Load() {
 			return n, err
 		}
 	}
@@ -188,36 +199,26 @@ func TestPublishWhoseAnswerWasLostIsTheDuplicateOfItself(t *testing.T) {
 	}, 10*time.Second, 10*time.Millisecond)
 }
 
-func TestLetterWhoseAnswerWasLostIsPutOnce(t *testing.T) {
+func TestLetterWhoseAnswerWasLostIsPutOnceAndKnownAsOurs(t *testing.T) {
 	s := streamstest.NewServer(t)
 	control := s.Log()
 	line, l := deafLog(t, s)
-	_, _, err := l.DeadLetters.Get(t.Context(), "acme", letter("1", 0).Key)
-	require.ErrorIs(t, err, streams.ErrNotFound)
-	type result struct {
-		sequence uint64
-		created  bool
-		err      error
-	}
-	done := make(chan result, 1)
+	at := "HPUB dead."
+	line.at.Store(&at)
+	done := make(chan error, 1)
+	var created bool
 	go func() {
-		var r result
-		r.sequence, r.created, r.err = l.DeadLetters.Put(t.Context(), letter("1", 0))
-		done <- r
+		var err error
+		_, created, err = l.DeadLetters.Put(t.Context(), letter("1", 0))
+		done <- err
 	}()
-	r := <-done
-	require.NoError(t, r.err)
-	require.True(t, r.created)
-	line.deaf.Store(true)
-	go func() {
-		var r result
-		r.sequence, r.created, r.err = l.DeadLetters.Put(t.Context(), letter("1", 0))
-		done <- r
-	}()
+	require.Eventually(t, func() bool {
+		info, err := control.DeadLetters.Info(t.Context())
+		return err == nil && info.Last == 1
+	}, 10*time.Second, 5*time.Millisecond)
 	line.repair()
-	r = <-done
-	require.NoError(t, r.err)
-	require.False(t, r.created)
+	require.NoError(t, <-done)
+	require.True(t, created)
 	info, err := control.DeadLetters.Info(t.Context())
 	require.NoError(t, err)
 	require.EqualValues(t, 1, info.Messages)

@@ -10,7 +10,8 @@ import (
 // sense in a state changes nothing.
 //
 //   - An ended state absorbs everything but Requeued and the evidence that a
-//     message was delivered.
+//     message was delivered; on a dead letter that was never planned, that needs
+//     the plan which names the message.
 //   - delivered beats every other state of a message; uncertain is left only
 //     for delivered, or by a requeue.
 func (s State) Apply(id string, at time.Time, facts ...Fact) State {
@@ -64,6 +65,10 @@ func (s *State) applyEnded(at time.Time, f Fact) {
 	case Tried:
 		if f.Result == TryDelivered {
 			s.tried(f)
+		}
+	case Planned:
+		if s.Phase == PhaseDead {
+			s.plan(at, f)
 		}
 	case Requeued:
 		s.requeued(at, f)

@@ -300,10 +300,22 @@ func TestHistoryLeadsToState(t *testing.T) {
 		"an ended event absorbs everything but a requeue": {
 			[]change{
 				claimA,
-				{event.Dead{Cause: event.CauseCrashes}},
-				{claimed(ownerB), crashed("r1"), plan(hold), event.Expired{}, waiting(3, at(9), event.WaitRetry), settle, event.UnknownFact{Kind: "x"}},
+				{plan(hold), gaveUp("m1", "permanent"), event.Dead{Cause: event.CausePermanent}},
+				{claimed(ownerB), crashed("r1"), plan(hold, hold), event.Expired{}, waiting(3, at(9), event.WaitRetry), settle, event.UnknownFact{Kind: "x"}},
 			},
-			want{phase: event.PhaseDead},
+			want{phase: event.PhaseDead, messages: []string{"m1 failed"}},
+		},
+		"a settled event takes no plan": {
+			[]change{{event.Expired{AgeMS: 2, WindowMS: 1}, settle}, {plan(hold), tried("m1", event.TryDelivered)}},
+			want{phase: event.PhaseSettled},
+		},
+		"a dead letter that was never planned takes the plan of late results, and shows the rest as uncertain": {
+			[]change{
+				claimA,
+				{crashed("r1"), event.Dead{Cause: event.CauseCrashes}},
+				{plan(hold, hold), tried("m1", event.TryDelivered)},
+			},
+			want{phase: event.PhaseDead, messages: []string{"m1 delivered", "m2 uncertain"}, crashes: 1},
 		},
 		"a requeue opens all messages but the delivered": {
 			[]change{

@@ -45,9 +45,9 @@ func (c *cli) runs(command func(ctx context.Context, args []string) error) func(
 	}
 }
 
-// message writes a line for the user.
+// message writes lines for the user.
 func (c *cli) message(format string, args ...any) {
-	fmt.Fprintln(c.err, clean(fmt.Sprintf(format, args...)))
+	fmt.Fprintln(c.err, clean(fmt.Sprintf(format, args...), '\n'))
 }
 
 // config returns the configuration in force, with the global flags applied. It

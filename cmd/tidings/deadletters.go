@@ -10,9 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tidings/cmd/internal/api"
 	"tidings/cmd/internal/why"
-	"tidings/store"
-	"tidings/streams/event"
 )
 
 func newDeadLetters(c *cli) *cobra.Command {
@@ -20,7 +19,7 @@ func newDeadLetters(c *cli) *cobra.Command {
 }
 
 func newDeadLettersList(c *cli) *cobra.Command {
-	var q store.LetterQuery
+	var q api.LetterQuery
 	var since, until, cause, kind string
 	cmd := &cobra.Command{
 		Use: "list", Short: "List dead letters, newest first", Args: exactly(),
@@ -32,9 +31,9 @@ func newDeadLettersList(c *cli) *cobra.Command {
 	f.StringVar(&kind, "kind", "", "event or delivery")
 	f.StringVar(&q.Type, "type", "", "event type")
 	paging(cmd, &since, &until, &q.Limit, &q.Cursor)
-	complete(cmd, "kind", string(event.LetterEvent), string(event.LetterDelivery))
+	complete(cmd, "kind", names(api.LetterKinds())...)
 	cmd.RunE = c.runs(func(ctx context.Context, _ []string) error {
-		q.Cause, q.Kind = event.Cause(cause), event.LetterKind(kind)
+		q.Cause, q.Kind = api.Cause(cause), api.LetterKind(kind)
 		if err := parseTimes(since, &q.Since, until, &q.Until); err != nil {
 			return err
 		}
@@ -43,7 +42,7 @@ func newDeadLettersList(c *cli) *cobra.Command {
 	return cmd
 }
 
-func (c *cli) listLetters(ctx context.Context, q store.LetterQuery) error {
+func (c *cli) listLetters(ctx context.Context, q api.LetterQuery) error {
 	client, err := c.client()
 	if err != nil {
 		return err
@@ -72,13 +71,13 @@ func newDeadLettersShow(c *cli) *cobra.Command {
 	var raw bool
 	cmd := &cobra.Command{
 		Use: "show KEY", Short: "Show a dead letter with its payload", Args: exactly("the key of a dead letter"),
-		RunE: c.runs(func(ctx context.Context, args []string) error { return c.showLetter(ctx, event.Key(args[0]), raw) }),
+		RunE: c.runs(func(ctx context.Context, args []string) error { return c.showLetter(ctx, api.Key(args[0]), raw) }),
 	}
 	cmd.Flags().BoolVar(&raw, "raw", false, "write the payload alone, byte for byte")
 	return cmd
 }
 
-func (c *cli) showLetter(ctx context.Context, key event.Key, raw bool) error {
+func (c *cli) showLetter(ctx context.Context, key api.Key, raw bool) error {
 	if raw && c.json {
 		return usage("--raw and --json exclude each other: with --json the payload is in data_base64")
 	}
@@ -104,7 +103,7 @@ func (c *cli) showLetter(ctx context.Context, key event.Key, raw bool) error {
 	return c.printLetter(letter)
 }
 
-func (c *cli) printLetter(l event.Letter) error {
+func (c *cli) printLetter(l api.Letter) error {
 	pairs := []string{
 		"key", string(l.Key), "tenant", l.Tenant, "kind", string(l.Kind),
 		"cause", fmt.Sprintf("%s: %s", l.Cause, why.CauseInWords(l.Cause)), "stage", string(l.Stage), "detail", l.Detail,

@@ -10,8 +10,6 @@ import (
 
 	"tidings/cmd/internal/api"
 	"tidings/cmd/internal/why"
-	"tidings/store"
-	"tidings/streams/event"
 )
 
 func newEvents(c *cli) *cobra.Command {
@@ -33,10 +31,10 @@ func newEventsList(c *cli) *cobra.Command {
 	f.StringVar(&outcome, "outcome", "", "processed, failed, suppressed, no_recipient, no_template or stale")
 	f.StringVar(&phase, "phase", "", "open, claimed, waiting, settled or dead")
 	paging(cmd, &since, &until, &q.Limit, &q.Cursor)
-	complete(cmd, "outcome", names(event.Outcomes())...)
-	complete(cmd, "phase", "open", "claimed", "waiting", "settled", "dead")
+	complete(cmd, "outcome", names(api.Outcomes())...)
+	complete(cmd, "phase", names(api.Phases())...)
 	cmd.RunE = c.runs(func(ctx context.Context, _ []string) error {
-		q.Outcome, q.Phase = event.Outcome(outcome), event.Phase(phase)
+		q.Outcome, q.Phase = api.Outcome(outcome), api.Phase(phase)
 		if err := parseTimes(since, &q.Since, until, &q.Until); err != nil {
 			return err
 		}
@@ -81,9 +79,9 @@ func (c *cli) more(next string) {
 }
 
 // standing is the outcome of an ended event, and the phase of an open one.
-func standing(r store.Row) string { return first(string(r.Outcome), string(r.Phase)) }
+func standing(r api.Row) string { return first(string(r.Outcome), string(r.Phase)) }
 
-func delivered(n event.Counts) string { return fmt.Sprintf("%d/%d", n.Delivered, n.Created) }
+func delivered(n api.Messages) string { return fmt.Sprintf("%d/%d", n.Delivered, n.Created) }
 
 func newEventsShow(c *cli) *cobra.Command {
 	var tenant string
@@ -118,7 +116,7 @@ func (c *cli) showEvent(ctx context.Context, id, tenant string) error {
 	return c.table([]string{"MESSAGE", "ROUTE", "CHANNEL", "RECIPIENT", "STATE", "TRIES", "CODE", "REASON"}, rows)
 }
 
-func (c *cli) printEvent(r store.Row) error {
+func (c *cli) printEvent(r api.Row) error {
 	return c.fields(
 		"key", string(r.Key), "tenant", r.Tenant, "source", r.Source, "id", r.EventID, "id source", string(r.IDSource),
 		"type", r.Type, "correlation id", r.CorrelationID,
@@ -164,7 +162,7 @@ func paging(cmd *cobra.Command, since, until *string, limit *int, cursor *string
 	f := cmd.Flags()
 	f.StringVar(since, "since", "", "from then on: a time (RFC 3339), or how long ago (2h)")
 	f.StringVar(until, "until", "", "before then: a time (RFC 3339), or how long ago (2h)")
-	f.IntVar(limit, "limit", store.DefaultLimit, "at most this many, up to 1000")
+	f.IntVar(limit, "limit", api.DefaultLimit, "at most this many, up to 1000")
 	f.StringVar(cursor, "cursor", "", "where the page before said that the next begins")
 }
 

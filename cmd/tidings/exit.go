@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"net/http"
 
-	"tidings/bridge"
 	"tidings/cmd/internal/api"
 	"tidings/cmd/internal/config"
+	"tidings/cmd/internal/publish"
 )
 
 // The exit codes.
@@ -66,10 +66,12 @@ func codeOf(err error) int {
 	if _, ok := errors.AsType[config.Problems](err); ok {
 		return exitUsage
 	}
-	if _, ok := errors.AsType[*bridge.UnroutableError](err); ok {
+	switch {
+	case errors.Is(err, publish.ErrAddress), errors.Is(err, publish.ErrHeader):
+		return exitUsage
+	case errors.Is(err, publish.ErrNoQueue):
 		return exitNotFound
-	}
-	if errors.Is(err, bridge.ErrRefused) {
+	case errors.Is(err, publish.ErrRefused):
 		return exitRefused
 	}
 	return exitFailed

@@ -21,23 +21,30 @@ func (c *cli) printJSON(v any) error {
 	return enc.Encode(v)
 }
 
-// table writes rows for people on a terminal, with a head and aligned, and for
-// programs as values separated by tabs, without a head.
+// table writes rows for people on a terminal, and else for programs: as values
+// separated by tabs, without a head.
 func (c *cli) table(head []string, rows [][]string) error {
-	if !isTerminal(c.out) {
-		for _, row := range rows {
-			if _, err := fmt.Fprintln(c.out, joined(row)); err != nil {
-				return err
-			}
-		}
-		return nil
+	if isTerminal(c.out) {
+		return aligned(c.out, head, rows)
 	}
-	w := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, joined(head))
-	for _, row := range rows {
-		fmt.Fprintln(w, joined(row))
+	return separated(c.out, rows)
+}
+
+func aligned(out io.Writer, head []string, rows [][]string) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	if err := separated(w, append([][]string{head}, rows...)); err != nil {
+		return err
 	}
 	return w.Flush()
+}
+
+func separated(out io.Writer, rows [][]string) error {
+	for _, row := range rows {
+		if _, err := fmt.Fprintln(out, joined(row)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // fields writes names and values, one a line; a name without value is left out.

@@ -3,19 +3,16 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"strings"
 	"time"
 
-	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/spf13/cobra"
 
-	"tidings/bridge"
 	"tidings/cmd/internal/api"
+	"tidings/cmd/internal/publish"
 )
 
 // maxBody bounds what is read from a file or stdin.
@@ -81,22 +78,23 @@ func newPublish(c *cli) *cobra.Command {
 }
 
 func (c *cli) publish(ctx context.Context, p publication) error {
-	body, err := c.body(p)
-	if err != nil {
+	e := publish.Event{
+		ID: p.id, Type: p.typ, Source: p.source, Tenant: p.tenant, CorrelationID: p.correlationID, ContentType: p.contentType,
+	}
+	var err error
+	if e.OccurredAt, err = parseOccurred(p.at); err != nil {
 		return err
 	}
-	headers, err := parseHeaders(p.headers)
-	if err != nil {
+	if e.Headers, err = parseHeaders(p.headers); err != nil {
 		return err
 	}
-	occurred, err := parseOccurred(p.at)
-	if err != nil {
+	if e.Body, err = c.body(p); err != nil {
 		return err
 	}
 	if p.http {
-		return c.publishHTTP(ctx, p, headers, occurred, body)
+		return c.publishHTTP(ctx, e)
 	}
-	return c.publishAMQP(ctx, p, headers, occurred, body)
+	return c.publishAMQP(ctx, p, e)
 }
 
 func (c *cli) body(p publication) ([]byte, error) {
@@ -144,7 +142,7 @@ func parseOccurred(text string) (time.Time, error) {
 	return parseTime("time", text)
 }
 
-func (c *cli) publishAMQP(ctx context.Context, p publication, headers map[string]string, occurred time.Time, body []byte) error {
+func (c *cli) publishAMQP(ctx context.Context, p publication, e publish.Event) error {
 	conf, err := c.config()
 	if err != nil {
 		return err
@@ -153,16 +151,11 @@ func (c *cli) publishAMQP(ctx context.Context, p publication, headers map[string
 	if address == "" {
 		return usage("where is RabbitMQ? Set --amqp-url or AMQP_URL, or hand the event to tidings itself with --http")
 	}
-	publisher, err := bridge.NewPublisher(address)
-	if err != nil {
-		return &exit{code: exitUsage, err: err}
-	}
-	defer publisher.Close()
 	exchange, key := p.route(conf.AMQP.Queue)
-	if err := publisher.Publish(ctx, exchange, key, p.message(headers, occurred, body)); err != nil {
+	if err := e.AMQP(ctx, address, exchange, key); err != nil {
 		return err
 	}
-	return c.printPublished(published{To: "amqp", Exchange: exchange, RoutingKey: key, EventID: p.id, Type: p.typ, Bytes: len(body)})
+	return c.printPublished(published{To: "amqp", Exchange: exchange, RoutingKey: key, EventID: e.ID, Type: e.Type, Bytes: len(e.Body)})
 }
 
 // route returns where in RabbitMQ the event goes. The default exchange, which
@@ -174,35 +167,20 @@ func (p publication) route(queue string) (exchange, key string) {
 	return "", cmp.Or(p.queue, p.routingKey, queue)
 }
 
-// message returns the event as the bridge reads it with the default mapping.
-func (p publication) message(headers map[string]string, occurred time.Time, body []byte) amqp.Publishing {
-	table := amqp.Table{}
-	for name, value := range headers {
-		table[name] = value
-	}
-	if p.tenant != "" {
-		table["tenant-id"] = p.tenant
-	}
-	return amqp.Publishing{
-		MessageId: p.id, Type: p.typ, AppId: p.source, CorrelationId: p.correlationID, Timestamp: occurred,
-		ContentType: p.contentType, DeliveryMode: amqp.Persistent, Headers: table, Body: body,
-	}
-}
-
-func (c *cli) publishHTTP(ctx context.Context, p publication, headers map[string]string, occurred time.Time, body []byte) error {
+func (c *cli) publishHTTP(ctx context.Context, e publish.Event) error {
 	client, err := c.client()
 	if err != nil {
 		return err
 	}
-	header, err := p.header(headers, occurred)
+	header, err := e.Header()
 	if err != nil {
 		return err
 	}
-	accepted, err := client.Publish(ctx, header, body)
+	accepted, err := client.Publish(ctx, header, e.Body)
 	if err != nil {
 		return err
 	}
-	out := published{To: "http", EventID: p.id, Type: p.typ, Bytes: len(body), Accepted: &accepted}
+	out := published{To: "http", EventID: e.ID, Type: e.Type, Bytes: len(e.Body), Accepted: &accepted}
 	if err := c.printPublished(out); err != nil {
 		return err
 	}
@@ -211,31 +189,6 @@ func (c *cli) publishHTTP(ctx context.Context, p publication, headers map[string
 			"it is no event (%s) and became a dead letter: tidings deadletters show %s", accepted.Quarantined, accepted.Key)}
 	}
 	return nil
-}
-
-// header returns the event's headers for the HTTP API.
-func (p publication) header(headers map[string]string, occurred time.Time) (http.Header, error) {
-	header := http.Header{}
-	set := func(name, value string) error {
-		if strings.ContainsAny(value, "\r\n\x00") {
-			return usage("the header %s has a line break in its value", name)
-		}
-		if value != "" {
-			header.Set(name, value)
-		}
-		return nil
-	}
-	at := ""
-	if !occurred.IsZero() {
-		at = occurred.UTC().Format(time.RFC3339Nano)
-	}
-	var errs []error
-	for name, value := range headers {
-		errs = append(errs, set(name, value))
-	}
-	errs = append(errs, set("Content-Type", p.contentType), set("Event-Id", p.id), set("Event-Type", p.typ),
-		set("Event-Source", p.source), set("Tenant-Id", p.tenant), set("Correlation-Id", p.correlationID), set("Occurred-At", at))
-	return header, errors.Join(errs...)
 }
 
 func (c *cli) printPublished(p published) error {

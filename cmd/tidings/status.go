@@ -9,8 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"tidings/cmd/internal/api"
-	"tidings/store"
-	"tidings/streams/event"
 )
 
 func newStatus(c *cli) *cobra.Command {
@@ -81,16 +79,16 @@ func parts(all []api.Part) [][]string {
 	return rows
 }
 
-func counts(n store.Counts) [][]string {
+func counts(n api.Counts) [][]string {
 	var rows [][]string
-	for _, o := range event.Outcomes() {
+	for _, o := range api.Outcomes() {
 		rows = append(rows, []string{string(o), strconv.Itoa(n.Outcomes[o])})
 	}
-	for _, p := range []event.Phase{event.PhaseOpen, event.PhaseClaimed, event.PhaseWaiting} {
+	for _, p := range api.OpenPhases() {
 		rows = append(rows, []string{string(p), strconv.Itoa(n.Open[p])})
 	}
 	return append(rows,
-		[]string{string(event.DuplicateOutcome), strconv.Itoa(n.Duplicates)},
+		[]string{string(api.Duplicate), strconv.Itoa(n.Duplicates)},
 		[]string{"dead letters", strconv.Itoa(n.Letters)})
 }
 

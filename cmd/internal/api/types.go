@@ -1,0 +1,42 @@
+package api
+
+import (
+	"tidings/store"
+	"tidings/streams/event"
+)
+
+// The types in questions and answers, for the commands, which know the API and
+// not what is behind it.
+type (
+	Row         = store.Row
+	Rows        = store.Page[store.Row]
+	Counts      = store.Counts
+	LetterLine  = store.Letter
+	LetterLines = store.Page[store.Letter]
+	LetterQuery = store.LetterQuery
+	Letter      = event.Letter
+	Key         = event.Key
+	Outcome     = event.Outcome
+	Phase       = event.Phase
+	Cause       = event.Cause
+	LetterKind  = event.LetterKind
+	Messages    = event.Counts
+)
+
+// DefaultLimit is how many items a page has where nothing else is asked for.
+const DefaultLimit = store.DefaultLimit
+
+// Outcomes lists the outcomes that a ledger row can have.
+func Outcomes() []Outcome { return event.Outcomes() }
+
+// OpenPhases lists the phases of events that have not ended.
+func OpenPhases() []Phase { return []Phase{event.PhaseOpen, event.PhaseClaimed, event.PhaseWaiting} }
+
+// Phases lists the phases that an event can be in.
+func Phases() []Phase { return append(OpenPhases(), event.PhaseSettled, event.PhaseDead) }
+
+// LetterKinds lists the kinds of dead letters.
+func LetterKinds() []LetterKind { return []LetterKind{event.LetterEvent, event.LetterDelivery} }
+
+// Duplicate is what a redelivery gets in place of an outcome.
+const Duplicate = event.DuplicateOutcome

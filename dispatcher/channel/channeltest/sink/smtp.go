@@ -76,6 +76,10 @@ type SMTPOptions struct {
 	Answer func(step Step, m Mail) error
 	// Left is called when a client has left that was told nothing: [ErrHang].
 	Left func(m Mail)
+	// ReadBuffer is the size of a connection's receive buffer in bytes, the
+	// system's if zero. With a small one a client is soon stuck that sends to a
+	// sink that does not read.
+	ReadBuffer int
 	// Keep is how many mails are kept in full, DefaultKeep if zero, none if
 	// negative. Counts go on beyond it.
 	Keep int
@@ -149,6 +153,7 @@ func (s *SMTP) Wait(ctx context.Context, n int) error {
 // Close closes the sink and its connections.
 func (s *SMTP) Close() error {
 	err := s.server.Close()
+	_ = s.l.Close() // the server may not have come to know it yet
 	<-s.done
 	if err != nil && !errors.Is(err, smtp.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
 		return fmt.Errorf("close the SMTP sink: %w", err)
@@ -158,7 +163,19 @@ func (s *SMTP) Close() error {
 
 func (s *SMTP) session(c *smtp.Conn) (smtp.Session, error) {
 	_, encrypted := c.TLSConnectionState()
+	if s.o.ReadBuffer > 0 {
+		setReadBuffer(c.Conn(), s.o.ReadBuffer)
+	}
 	return &session{sink: s, conn: c, mail: Mail{TLS: encrypted}}, nil
+}
+
+func setReadBuffer(conn net.Conn, size int) {
+	if encrypted, ok := conn.(*tls.Conn); ok {
+		conn = encrypted.NetConn()
+	}
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetReadBuffer(size)
+	}
 }
 
 // session is one connection. It is used by one goroutine.

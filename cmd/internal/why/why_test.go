@@ -171,8 +171,8 @@ func TestTell(t *testing.T) {
 			h.claim(0, 0)
 			h.record(event.Crashed{Claim: h.last, Owner: here, Reason: "owner_gone"},
 				event.Claimed{Owner: there, LeaseMS: 60_000, Limit: 64})
-			h.record(planned(mail), event.GaveUp{Message: mail.ID, Reason: "held"})
-			h.record(event.Dead{Cause: event.CauseUncertain})
+			h.record(planned(mail), h.tried(mail, 0, 1, event.TryTransient, "smtp_451")) // the first owner was only stopped
+			h.record(event.GaveUp{Message: mail.ID, Reason: "held"}, event.Dead{Cause: event.CauseUncertain})
 			h.record(h.tried(mail, 0, 1, event.TryDelivered, "smtp_250"))
 		},
 		"crashes": func(h *history) {
@@ -187,7 +187,8 @@ func TestTell(t *testing.T) {
 			h.record(event.Dead{Cause: event.CauseTemplateError, Detail: "templates/order/text.de.txt:3: no entry for key \"total\""})
 			h.record(event.Requeued{Generation: 1, Operator: "ann", Reason: "template mended"})
 			h.claim(1, 0)
-			h.record(planned(mail), h.tried(mail, 0, 1, event.TryUnknown, "timeout"))
+			h.record(planned(mail), h.tried(mail, 0, 1, event.TryUnknown, "timeout"),
+				event.GaveUp{Message: mail.ID, Reason: "held"}, event.Dead{Cause: event.CauseUncertain})
 		},
 		"open": func(h *history) {
 			h.ref.OccurredAt, h.ref.IDSource = time.Time{}, event.IDContent

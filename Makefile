@@ -1,6 +1,7 @@
 # Needs Go, git and make. RabbitMQ for demo and test is found, or installed, by bridge/bridgetest.
 
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+BUILDVCS := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo auto || echo false)
 ARGS     ?=
 FUZZTIME ?= 10s
 TOOL     := go tool -modfile=.ci/tools/go.mod
@@ -12,7 +13,7 @@ help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## Build the static binary bin/tidings
-	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)' -o bin/tidings ./cmd/tidings
+	CGO_ENABLED=0 go build -trimpath -buildvcs=$(BUILDVCS) -ldflags '-s -w -X main.version=$(VERSION)' -o bin/tidings ./cmd/tidings
 
 demo: ## See it work: sample events from RabbitMQ to mail, webhooks and ledger (ARGS=--exit to leave at the end)
 	@$(MAKE) --no-print-directory build >&2

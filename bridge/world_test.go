@@ -56,7 +56,11 @@ func withQueue(t *testing.T) *world {
 
 func (w *world) declare(queue string) {
 	w.Helper()
-	args := amqp.Table{amqp.QueueTypeArg: amqp.QueueTypeQuorum}
+	w.declareWith(queue, amqp.Table{amqp.QueueTypeArg: amqp.QueueTypeQuorum})
+}
+
+func (w *world) declareWith(queue string, args amqp.Table) {
+	w.Helper()
 	_, err := w.channel().QueueDeclare(queue, true, false, false, false, args)
 	require.NoError(w, err)
 }
@@ -106,7 +110,7 @@ func (w *world) eventually(what string, holds func() bool) {
 	deadline := time.Now().Add(30 * time.Second)
 	for !holds() {
 		if time.Now().After(deadline) {
-			require.FailNow(w, "never came: "+what, w.said.all())
+			require.FailNow(w, "never came: "+what, "%+v\n%s", w.bridge.Status(), w.said.all())
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
@@ -141,12 +145,14 @@ func (w *world) stored() int {
 	return int(info.Messages)
 }
 
-// waiting asks for the messages ready in the queue, which is faster than queue.
-func (w *world) waiting(ch *amqp.Channel) int {
+// waiting returns the number of messages ready in the queue.
+func (w *world) waiting(ch *amqp.Channel) int { return w.look(ch).Messages }
+
+func (w *world) look(ch *amqp.Channel) amqp.Queue {
 	w.Helper()
 	q, err := ch.QueueDeclarePassive(w.config.Queue, true, false, false, false, nil)
 	require.NoError(w, err)
-	return q.Messages
+	return q
 }
 
 func (w *world) events() []streams.StoredEvent {

@@ -18,6 +18,7 @@ import (
 	"tidings/store/storetest"
 	"tidings/streams"
 	"tidings/streams/event"
+	"tidings/streams/streamstest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -31,24 +32,13 @@ func (f doorFunc) Accept(ctx context.Context, a bridge.Arrival) (bridge.Receipt,
 	return f(ctx, a)
 }
 
-// shelf holds letters by key.
-type shelf map[event.Key]event.Letter
-
-func (s shelf) Get(_ context.Context, tenant string, key event.Key) (event.Letter, uint64, error) {
-	l, ok := s[key]
-	if !ok || l.Tenant != tenant {
-		return event.Letter{}, 0, streams.ErrNotFound
-	}
-	return l, 1, nil
-}
-
-// world is a server on a real ledger.
+// world is a server on a real ledger and, for dead letters, a real log.
 type world struct {
 	t       *testing.T
 	options api.Options
 	ledger  *store.Store
 	log     storetest.Log
-	letters shelf
+	stream  *streams.Log
 	parts   []api.Part
 	door    doorFunc
 	server  *httptest.Server
@@ -57,9 +47,9 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, ledger: storetest.Open(t), letters: shelf{}}
+	w := &world{t: t, ledger: storetest.Open(t), stream: streamstest.New(t)}
 	w.options = api.Options{
-		Ledger: w.ledger, Letters: w.letters, Token: token, Version: "v1.2.3",
+		Ledger: w.ledger, Letters: w.stream.DeadLetters, Token: token, Version: "v1.2.3",
 		Door: doorFunc(func(ctx context.Context, a bridge.Arrival) (bridge.Receipt, error) {
 			return w.door(ctx, a)
 		}),
@@ -89,13 +79,15 @@ func (w *world) record(ref event.Ref, facts ...event.Fact) {
 	storetest.Apply(w.t, w.ledger, w.log.Lines[from:]...)
 }
 
-// letter makes an event a dead letter.
-func (w *world) letter(l event.Letter) {
+// letter puts a dead letter into log and ledger.
+func (w *world) letter(l event.Letter) (sequence uint64) {
 	w.t.Helper()
-	w.letters[l.Key] = l
+	sequence, _, err := w.stream.DeadLetters.Put(w.t.Context(), l)
+	require.NoError(w.t, err)
 	require.NoError(w.t, w.ledger.Update(func(tx *store.Tx) error {
-		return tx.Letter(store.NewLetter(uint64(len(w.letters)), l))
+		return tx.Letter(store.NewLetter(sequence, l))
 	}))
+	return sequence
 }
 
 // ask makes a request with the token, unless header says otherwise.

@@ -179,7 +179,7 @@ func TestDeadLetters(t *testing.T) {
 		Cause: event.CauseUndecodable, Stage: event.StageBridge, Detail: "neither", At: storetest.Start, Data: raw,
 		Delivery: &event.Delivery{Queue: "orders", Headers: json.RawMessage(`{"x":{"l":1}}`)},
 	}
-	w.letter(l)
+	sequence := w.letter(l)
 	t.Run("the list names them without payload", func(t *testing.T) {
 		page, err := w.client.DeadLetters(t.Context(), store.LetterQuery{Cause: event.CauseUndecodable, Kind: event.LetterDelivery})
 		require.NoError(t, err)
@@ -207,7 +207,7 @@ func TestDeadLetters(t *testing.T) {
 		for _, path := range []string{"nokey", string(event.NewKey("x")), string(event.NewKey("x")) + "/raw"} {
 			require.Contains(t, problem(t, w.ask(http.MethodGet, "/v1/deadletters/"+path, ""), http.StatusNotFound), "urn:tidings:not-found")
 		}
-		delete(w.letters, l.Key)
+		require.NoError(t, w.stream.DeadLetters.Remove(t.Context(), sequence))
 		problem(t, w.ask(http.MethodGet, "/v1/deadletters/"+string(l.Key), ""), http.StatusNotFound)
 	})
 }

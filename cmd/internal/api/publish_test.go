@@ -120,3 +120,39 @@ func TestPublish(t *testing.T) {
 		require.Equal(t, "first", string(bodies[0]))
 	})
 }
+
+func TestPublishToTheLog(t *testing.T) {
+	w := newWorld(t)
+	w.options.Door = bridge.NewDoor(bridge.DoorOptions{
+		Events: w.stream.Events, Letters: w.stream.DeadLetters, Audit: w.stream.Outcomes,
+	})
+	w.serve()
+	header := http.Header{"Event-Id": {"o-1"}, "Event-Type": {"order.placed"}, "Tenant-Id": {"acme"}, "Content-Type": {"application/json"}}
+	t.Run("an event is stored, its repeat is a duplicate, and its id on another body is a dead letter", func(t *testing.T) {
+		first, err := w.client.Publish(t.Context(), header, []byte(`{"n":1}`))
+		require.NoError(t, err)
+		stored, err := w.stream.Events.Get(t.Context(), first.Sequence)
+		require.NoError(t, err)
+		require.Equal(t, first.Key, stored.Ref.Key)
+		require.Equal(t, "acme", stored.Ref.Tenant)
+		require.JSONEq(t, `{"n":1}`, string(stored.Envelope.Data))
+
+		again, err := w.client.Publish(t.Context(), header, []byte(`{"n":1}`))
+		require.NoError(t, err)
+		require.Equal(t, api.Accepted{Key: first.Key, Sequence: first.Sequence, Duplicate: true}, again)
+
+		other, err := w.client.Publish(t.Context(), header, []byte(`{"n":2}`))
+		require.NoError(t, err)
+		require.Equal(t, event.CauseIDConflict, other.Quarantined)
+	})
+	t.Run("what is no event is kept byte for byte", func(t *testing.T) {
+		refused, err := w.client.Publish(t.Context(), http.Header{"Content-Type": {"application/cloudevents+json"}}, []byte("\x00{"))
+		require.NoError(t, err)
+		require.Equal(t, event.CauseUndecodable, refused.Quarantined)
+		letter, _, err := w.stream.DeadLetters.Get(t.Context(), event.DefaultTenant, refused.Key)
+		require.NoError(t, err)
+		require.Equal(t, []byte("\x00{"), letter.Data)
+		require.Equal(t, event.StageHTTP, letter.Stage)
+		require.Equal(t, "http", letter.Delivery.Broker)
+	})
+}

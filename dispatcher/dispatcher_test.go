@@ -13,6 +13,7 @@ import (
 	"tidings/dispatcher/channel"
 	"tidings/streams"
 	"tidings/streams/event"
+	"tidings/streams/streamstest"
 )
 
 func TestOutcomes(t *testing.T) {
@@ -186,21 +187,29 @@ func TestManyRecipients(t *testing.T) {
 }
 
 func TestEightRacersOnOneEventGiveOneSend(t *testing.T) {
-	for name, racers := range map[string]int{"in one process": 1, "in eight": 8} {
+	for name, c := range map[string]struct {
+		racers     int
+		durability streamstest.Option
+	}{
+		"in one process": {1, relaxed},
+		"in eight, whose claims are appended one by one":             {8, relaxed},
+		"in eight, whose claims go through one group-commit batcher": {8, streamstest.Strict},
+	} {
 		t.Run(name, func(t *testing.T) {
-			log := newLog(t)
+			log := newLog(t, c.durability)
 			r := newRig(t, log, nil)
 			e := r.order("1", "/ok")
 			for range 8 {
 				publishAgain(t, log, e)
 			}
-			for i := range racers {
+			for i := range c.racers {
 				o := r.o
 				o.Owner.Instance = string(rune('a' + i))
 				r.start(o)
 			}
-			r.until("seven of eight copies are duplicates", func(h history) bool { return len(h.duplicates) == 7 })
+			h := r.until("seven of eight copies are duplicates", func(h history) bool { return len(h.duplicates) == 7 })
 			require.Equal(t, 1, r.sink.Count())
+			require.Len(t, h.records, 2, "one claim, one end")
 		})
 	}
 }

@@ -239,9 +239,14 @@ func (h history) String() string {
 	return out + fmt.Sprintf("%d duplicates", len(h.duplicates))
 }
 
-func newLog(tb testing.TB) *streams.Log {
-	return streamstest.New(tb, func(o *streams.Options) { o.DuplicateWindow = 100 * time.Millisecond })
+// newLog returns a log that forgets after 100 ms which ids it has seen, so that
+// a second copy of an event can be stored without waiting two minutes.
+func newLog(tb testing.TB, opts ...streamstest.Option) *streams.Log {
+	forgetful := func(o *streams.Options) { o.DuplicateWindow = 100 * time.Millisecond }
+	return streamstest.New(tb, append(opts, forgetful)...)
 }
+
+func relaxed(*streams.Options) {}
 
 // publishAgain stores another copy of an event beside those that are there: it
 // publishes it until the duplicate window has forgotten the copy before.

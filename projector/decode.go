@@ -32,7 +32,7 @@ func decodeOutcome(e streams.Entry) item {
 	switch kind {
 	case event.KindDuplicate:
 		var d event.Duplicate
-		if err := json.Unmarshal(e.Data, &d); err != nil || d.ID == "" || !d.Event.Key.Valid() {
+		if err := json.Unmarshal(e.Data, &d); err != nil || !event.Key(d.ID).Valid() || !d.Event.Key.Valid() {
 			return unknown(e, kind, "this is not a duplicate, although its header says so")
 		}
 		return newItem(e, func(tx *store.Tx) (string, error) { return "", tx.Duplicate(place, d) })

@@ -74,6 +74,11 @@ func (p *Projector) CaughtUp(ctx context.Context, sequence uint64) error {
 	return p.outcomes.progress.wait(ctx, sequence)
 }
 
+// LettersCaughtUp is CaughtUp for the letter of DEADLETTERS at sequence.
+func (p *Projector) LettersCaughtUp(ctx context.Context, sequence uint64) error {
+	return p.letters.progress.wait(ctx, sequence)
+}
+
 // Status says how far the projector is.
 type Status struct {
 	Outcomes    StreamStatus `json:"outcomes"`

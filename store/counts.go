@@ -1,6 +1,9 @@
 package store
 
 import (
+	"encoding/binary"
+	"fmt"
+
 	"go.etcd.io/bbolt"
 
 	"tidings/streams/event"
@@ -42,4 +45,44 @@ func (s *Store) Counts() (Counts, error) {
 		return nil
 	})
 	return c, err
+}
+
+// Names in bucketCounts, beside outcomes and phases.
+const (
+	countDuplicates = "duplicates"
+	countLetters    = "letters"
+	countOutcome    = "outcome:"
+	countPhase      = "phase:"
+)
+
+// count adds by to the counters of a row: its outcome, or its phase while it is open.
+func (t *Tx) count(r *Row, by int) {
+	switch {
+	case r == nil:
+	case r.Ended():
+		t.counts[countOutcome+string(r.Outcome)] += by
+	default:
+		t.counts[countPhase+string(r.Phase)] += by
+	}
+}
+
+func (t *Tx) flushCounts() error {
+	b := t.tx.Bucket(bucketCounts)
+	for name, by := range t.counts {
+		if by == 0 {
+			continue
+		}
+		n := countIn(b.Get([]byte(name))) + by
+		if err := b.Put([]byte(name), binary.BigEndian.AppendUint64(nil, uint64(n))); err != nil {
+			return fmt.Errorf("count %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func countIn(value []byte) int {
+	if len(value) != 8 {
+		return 0
+	}
+	return int(binary.BigEndian.Uint64(value))
 }

@@ -27,7 +27,7 @@ const (
 	byTenant  dimension = 't'
 	byType    dimension = 'y'
 	byOutcome dimension = 'o' // of ended events
-	byPhase   dimension = 'p' // of all but settled events, which are nearly all rows
+	byPhase   dimension = 'p' // see indexed
 	byEventID dimension = 'i'
 )
 
@@ -47,6 +47,12 @@ const (
 	timeSize   = 12
 	suffixSize = timeSize + 22
 )
+
+// indexed reports whether rows of that value are in the index: settled ones are
+// not, since nearly all rows are.
+func (d dimension) indexed(value string) bool {
+	return d != byPhase || value != string(event.PhaseSettled)
+}
 
 // prefix is the beginning of the index keys of one value.
 func (d dimension) prefix(value string) []byte {
@@ -82,7 +88,7 @@ func indexKeys(r *Row) []string {
 	if r.Outcome != "" {
 		keys = append(keys, byOutcome.key(string(r.Outcome), at, r.Key))
 	}
-	if r.Phase != event.PhaseSettled {
+	if byPhase.indexed(string(r.Phase)) {
 		keys = append(keys, byPhase.key(string(r.Phase), at, r.Key))
 	}
 	if !r.Ended() {

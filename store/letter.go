@@ -27,7 +27,7 @@ type Letter struct {
 func NewLetter(sequence uint64, l event.Letter) Letter {
 	line := Letter{
 		Key: l.Key, Tenant: l.Tenant, Kind: l.Kind, Cause: l.Cause, Stage: l.Stage, Detail: l.Detail,
-		Generation: l.Generation, At: l.At.UTC(), Size: len(l.Data), Sequence: sequence,
+		Generation: l.Generation, At: utc(l.At), Size: len(l.Data), Sequence: sequence,
 	}
 	switch {
 	case l.Event != nil:

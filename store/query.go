@@ -52,21 +52,9 @@ type Page[T any] struct {
 // Events returns a page of ledger rows, by the time at which EVENTS stored
 // their events. It returns [ErrCursor] for a cursor of another query.
 func (s *Store) Events(q Query) (Page[Row], error) {
-	ranges := [][]byte{}
-	add := func(d dimension, value string) {
-		if value != "" {
-			ranges = append(ranges, d.prefix(value))
-		}
-	}
-	add(byTenant, q.Tenant)
-	add(byType, q.Type)
-	add(byOutcome, string(q.Outcome))
-	if q.Phase != event.PhaseSettled { // not indexed: nearly all rows are
-		add(byPhase, string(q.Phase))
-	}
-	if len(ranges) == 0 {
-		ranges = append(ranges, byTime.prefix(""))
-	}
+	ranges := rangesOf(byTime, map[dimension]string{
+		byTenant: q.Tenant, byType: q.Type, byOutcome: string(q.Outcome), byPhase: string(q.Phase),
+	})
 	limit, cursor := q.Limit, q.Cursor
 	q.Limit, q.Cursor = 0, ""
 	return page(s, bucketLedger, search{
@@ -74,8 +62,6 @@ func (s *Store) Events(q Query) (Page[Row], error) {
 	}, q.fits)
 }
 
-// fits is what the index does not say by itself; the rest is checked again
-// because it costs nothing.
 func (q Query) fits(r Row) bool {
 	return fits(q.Tenant, r.Tenant) && fits(q.Type, r.Type) &&
 		fits(q.Outcome, r.Outcome) && fits(q.Phase, r.Phase)
@@ -84,16 +70,7 @@ func (q Query) fits(r Row) bool {
 // DeadLetters returns a page of the dead-letter list, by the time at which the
 // letters were written. It returns [ErrCursor] for a cursor of another query.
 func (s *Store) DeadLetters(q LetterQuery) (Page[Letter], error) {
-	ranges := [][]byte{lettersByTime.prefix("")}
-	if q.Tenant != "" {
-		ranges = append(ranges, lettersByTenant.prefix(q.Tenant))
-	}
-	if q.Cause != "" {
-		ranges = append(ranges, lettersByCause.prefix(string(q.Cause)))
-	}
-	if len(ranges) > 1 {
-		ranges = ranges[1:]
-	}
+	ranges := rangesOf(lettersByTime, map[dimension]string{lettersByTenant: q.Tenant, lettersByCause: string(q.Cause)})
 	limit, cursor := q.Limit, q.Cursor
 	q.Limit, q.Cursor = 0, ""
 	return page(s, bucketLetters, search{
@@ -103,6 +80,21 @@ func (s *Store) DeadLetters(q LetterQuery) (Page[Letter], error) {
 
 func (q LetterQuery) fits(l Letter) bool {
 	return fits(q.Tenant, l.Tenant) && fits(q.Cause, l.Cause) && fits(q.Kind, l.Kind) && fits(q.Type, l.Type)
+}
+
+// rangesOf returns the ranges of the index for the conditions that are set, and
+// that of everything if none is.
+func rangesOf(all dimension, conditions map[dimension]string) [][]byte {
+	var ranges [][]byte
+	for d, value := range conditions {
+		if value != "" && d.indexed(value) {
+			ranges = append(ranges, d.prefix(value))
+		}
+	}
+	if len(ranges) == 0 {
+		return [][]byte{all.prefix("")}
+	}
+	return ranges
 }
 
 func fits[T ~string](want, have T) bool { return want == "" || want == have }

@@ -71,7 +71,7 @@ func TestEventsAnswersAsIfEveryRowWasLookedAt(t *testing.T) {
 }
 
 // ledger applies n settled events without messages, of two tenants in turn.
-func ledger(t *testing.T, n int) (*store.Store, *storetest.Log) {
+func ledger(t testing.TB, n int) (*store.Store, *storetest.Log) {
 	s, log := storetest.Open(t), &storetest.Log{}
 	for i := range n {
 		ref := storetest.Ref([]string{"acme", "globex"}[i%2], i)

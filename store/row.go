@@ -50,8 +50,17 @@ func newRow(sequence uint64, r event.Record, duplicates int) Row {
 		Outcome: s.Outcome, Phase: s.Phase, Cause: s.Cause,
 		Messages: s.Counts(), Tries: s.Tries(), Duplicates: duplicates,
 		Generation: s.Generation, Round: s.Round, Crashes: s.Crashes, Revision: s.Revision,
-		Due: s.Due.UTC(), OccurredAt: ref.OccurredAt.UTC(), ReceivedAt: ref.ReceivedAt.UTC(),
-		StartedAt: s.StartedAt.UTC(), ChangedAt: s.ChangedAt.UTC(),
+		Due: utc(s.Due), OccurredAt: utc(ref.OccurredAt), ReceivedAt: utc(ref.ReceivedAt),
+		StartedAt: utc(s.StartedAt), ChangedAt: utc(s.ChangedAt),
 		Sequence: ref.Sequence, RecordSequence: sequence,
 	}
+}
+
+// utc returns the time in UTC, unless it has no JSON there: at the edge of the
+// years from 0 to 9999 the zone decides.
+func utc(t time.Time) time.Time {
+	if y := t.UTC().Year(); y < 0 || y > 9999 {
+		return t
+	}
+	return t.UTC()
 }

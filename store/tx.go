@@ -1,12 +1,8 @@
 package store
 
 import (
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 
 	"go.etcd.io/bbolt"
 
@@ -19,15 +15,6 @@ type Tx struct {
 	tx     *bbolt.Tx
 	rows   map[event.Key]*change
 	counts map[string]int
-}
-
-// change is what a transaction does to one event. Rows are written once per
-// transaction, however many records of the event it holds.
-type change struct {
-	before, after *Row
-	// messages are those after the last record; read only if recorded.
-	messages []event.Message
-	recorded bool
 }
 
 // Update runs fn in one transaction: everything it applies is written together
@@ -142,6 +129,7 @@ func (t *Tx) Row(key event.Key) (*Row, error) {
 // audit writes an entry, and reports whether it was not there before.
 func (t *Tx) audit(e Entry) (fresh bool, err error) {
 	b, k := t.tx.Bucket(bucketAudit), sequenceKey(e.Sequence)
+	b.FillPercent = 0.95 // it grows at its end, so that pages need no room
 	if b.Get(k) != nil {
 		return false, nil
 	}
@@ -190,143 +178,4 @@ func (t *Tx) countDuplicates(key event.Key, by int) error {
 	row.Duplicates += by
 	c.after = &row
 	return nil
-}
-
-// change returns what this transaction does to an event; at first nothing.
-func (t *Tx) change(key event.Key) (*change, error) {
-	if c, ok := t.rows[key]; ok {
-		return c, nil
-	}
-	c := &change{}
-	row := Row{}
-	found, err := getJSON(t.tx.Bucket(bucketLedger), []byte(key), &row)
-	if err != nil {
-		return nil, err
-	}
-	if found {
-		c.before, c.after = &row, &row
-	}
-	t.rows[key] = c
-	return c, nil
-}
-
-// flush writes the changed rows, in the order of their keys, and the counts.
-func (t *Tx) flush() error {
-	var moves []indexMove
-	for _, key := range slices.Sorted(maps.Keys(t.rows)) {
-		c := t.rows[key]
-		if c.before == c.after {
-			continue
-		}
-		if err := t.write(key, c); err != nil {
-			return err
-		}
-		moves = append(moves, movesOf(indexKeys(c.before), indexKeys(c.after))...)
-		t.count(c.before, -1)
-		t.count(c.after, +1)
-	}
-	if err := t.move(moves); err != nil {
-		return err
-	}
-	return t.flushCounts()
-}
-
-func (t *Tx) write(key event.Key, c *change) error {
-	ledger, messages := t.tx.Bucket(bucketLedger), t.tx.Bucket(bucketMessages)
-	switch {
-	case c.after == nil:
-		if err := ledger.Delete([]byte(key)); err != nil {
-			return err
-		}
-		return messages.Delete([]byte(key))
-	case !c.recorded:
-	case len(c.messages) > 0:
-		if err := putJSON(messages, []byte(key), c.messages); err != nil {
-			return err
-		}
-	case c.before != nil && c.before.Messages.Created > 0:
-		if err := messages.Delete([]byte(key)); err != nil {
-			return err
-		}
-	}
-	return putJSON(ledger, []byte(key), c.after)
-}
-
-// indexMove is one key that enters or leaves the index.
-type indexMove struct {
-	key   string
-	enter bool
-}
-
-func movesOf(before, after []string) []indexMove {
-	var moves []indexMove
-	for _, k := range before {
-		if !slices.Contains(after, k) {
-			moves = append(moves, indexMove{key: k})
-		}
-	}
-	for _, k := range after {
-		if !slices.Contains(before, k) {
-			moves = append(moves, indexMove{key: k, enter: true})
-		}
-	}
-	return moves
-}
-
-// move changes the index, in the order of the keys: neighbours share pages.
-func (t *Tx) move(moves []indexMove) error {
-	slices.SortFunc(moves, func(a, b indexMove) int { return strings.Compare(a.key, b.key) })
-	index := t.tx.Bucket(bucketIndex)
-	for _, m := range moves {
-		var err error
-		if m.enter {
-			err = index.Put([]byte(m.key), nil)
-		} else {
-			err = index.Delete([]byte(m.key))
-		}
-		if err != nil {
-			return fmt.Errorf("change index: %w", err)
-		}
-	}
-	return nil
-}
-
-// Names in bucketCounts, beside outcomes and phases.
-const (
-	countDuplicates = "duplicates"
-	countLetters    = "letters"
-	countOutcome    = "outcome:"
-	countPhase      = "phase:"
-)
-
-// count adds by to the counters of a row: its outcome, or its phase while it is open.
-func (t *Tx) count(r *Row, by int) {
-	switch {
-	case r == nil:
-	case r.Ended():
-		t.counts[countOutcome+string(r.Outcome)] += by
-	default:
-		t.counts[countPhase+string(r.Phase)] += by
-	}
-}
-
-func (t *Tx) flushCounts() error {
-	b := t.tx.Bucket(bucketCounts)
-	for name, by := range t.counts {
-		if by == 0 {
-			continue
-		}
-		n := countIn(b.Get([]byte(name))) + by
-		if err := b.Put([]byte(name), binary.BigEndian.AppendUint64(nil, uint64(n))); err != nil {
-			return fmt.Errorf("count %s: %w", name, err)
-		}
-	}
-	return nil
-}
-
-func countIn(value []byte) int {
-	if len(value) != 8 {
-		return 0
-	}
-	return int(binary.BigEndian.Uint64(value))
 }

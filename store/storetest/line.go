@@ -77,7 +77,6 @@ func Apply(t require.TestingT, s *store.Store, lines ...Line) {
 type Log struct {
 	Lines  []Line
 	states map[event.Key]event.State
-	refs   map[event.Key]event.Ref
 }
 
 // Ref returns the reference of the n-th event of a tenant, which is the same
@@ -98,10 +97,10 @@ func (l *Log) State(key event.Key) event.State { return l.states[key] }
 // Record appends a record with facts to the event's history.
 func (l *Log) Record(ref event.Ref, facts ...event.Fact) event.Record {
 	if l.states == nil {
-		l.states, l.refs = map[event.Key]event.State{}, map[event.Key]event.Ref{}
+		l.states = map[event.Key]event.State{}
 	}
 	r := event.NewRecord(ref, l.states[ref.Key], l.now(), facts...)
-	l.states[ref.Key], l.refs[ref.Key] = r.State, ref
+	l.states[ref.Key] = r.State
 	l.append(Line{Record: &r})
 	return r
 }

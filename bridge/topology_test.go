@@ -1,0 +1,120 @@
+package bridge_test
+
+import (
+	"fmt"
+	"testing"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+	"github.com/stretchr/testify/require"
+
+	"tidings/bridge"
+)
+
+func TestTopologyDeclare(t *testing.T) {
+	t.Run("makes a quorum queue, the exchange, the bindings and a place for dead letters", func(t *testing.T) {
+		w := newWorld(t)
+		w.config.Topology, w.config.Exchange = bridge.TopologyDeclare, "shop"
+		w.config.Bindings = []string{"order.*", "payment.failed"}
+		w.start()
+		w.eventually("a consumer", w.ready)
+
+		ch := w.channel()
+		for _, key := range []string{"order.placed", "payment.failed"} {
+			require.NoError(t, ch.Publish("shop", key, true, false, plain(key)))
+		}
+		w.settled(2)
+
+		_, err := ch.QueueDeclare("orders", true, false, false, false, amqp.Table{
+			amqp.QueueTypeArg: amqp.QueueTypeQuorum, "x-dead-letter-exchange": "orders.dlx",
+		})
+		require.NoError(t, err, "it is as it should be")
+		w.publish(plain("given up"))
+		d, ok, err := ch.Get("orders", false)
+		require.NoError(t, err)
+		require.True(t, ok)
+		require.NoError(t, d.Reject(false))
+		w.config.Queue = "orders.dead"
+		w.eventually("a dead letter of the broker's", func() bool { return w.waiting(ch) == 1 })
+	})
+	t.Run("binds everything if no binding is named", func(t *testing.T) {
+		w := newWorld(t)
+		w.config.Topology, w.config.Exchange = bridge.TopologyDeclare, "shop"
+		w.start()
+		w.eventually("a consumer", w.ready)
+		require.NoError(t, w.channel().Publish("shop", "any.thing", true, false, plain("a")))
+		w.settled(1)
+	})
+	t.Run("uses a queue that is there and differs, and says once how", func(t *testing.T) {
+		w := newWorld(t)
+		w.declareWith("orders", nil) // a classic one
+		w.config.Topology, w.config.Exchange = bridge.TopologyDeclare, "shop"
+		w.publish(plain("a"))
+		w.start()
+		w.eventually("the event", func() bool { return w.stored() == 1 })
+		require.NoError(t, w.vhost.CloseConnections(t.Context(), "for the test"))
+		w.eventually("another session", func() bool { return w.bridge.Status().Reconnects == 1 && w.ready() })
+		w.settled(1)
+		require.Equal(t, 1, w.said.count(fmt.Sprintf("queue 'orders' in vhost '%s' is there and differs: x-", w.vhost.Name)), w.said.all())
+	})
+	t.Run("uses what is there if the exchange is of another kind", func(t *testing.T) {
+		w := newWorld(t)
+		w.declareWith("orders", amqp.Table{amqp.QueueTypeArg: amqp.QueueTypeQuorum, "x-dead-letter-exchange": "orders.dlx"})
+		require.NoError(t, w.channel().ExchangeDeclare("shop", amqp.ExchangeFanout, true, false, false, false, nil))
+		w.config.Topology, w.config.Exchange = bridge.TopologyDeclare, "shop"
+		w.publish(plain("a"))
+		w.start()
+		w.settled(1)
+		require.Equal(t, 1, w.said.count("type expected topic, found fanout"), w.said.all())
+	})
+}
+
+func TestConfig(t *testing.T) {
+	valid := bridge.Config{URL: "amqp://guest:guest@127.0.0.1/", Queue: "orders"}
+	for name, c := range map[string]struct {
+		change func(*bridge.Config)
+		want   string
+	}{
+		"no url":                {func(c *bridge.Config) { c.URL = "" }, "url: is no AMQP address"},
+		"another scheme":        {func(c *bridge.Config) { c.URL = "http://h/" }, "url: is no AMQP address"},
+		"no queue":              {func(c *bridge.Config) { c.Queue = "" }, "queue: name the queue"},
+		"an unknown topology":   {func(c *bridge.Config) { c.Topology = "make" }, `topology: "make" is neither`},
+		"a negative window":     {func(c *bridge.Config) { c.Window = -1 }, "window: -1 is not between 1 and 65535"},
+		"too large a window":    {func(c *bridge.Config) { c.Window = 65536 }, "window: 65536"},
+		"a constant id":         {func(c *bridge.Config) { c.Mapping.ID.Constant = "1" }, "mapping.id.constant"},
+		"a constant time":       {func(c *bridge.Config) { c.Mapping.OccurredAt.Constant = "1" }, "mapping.occurred_at.constant"},
+		"a header without name": {func(c *bridge.Config) { c.Mapping.Type.Headers = []string{""} }, "mapping.type.headers"},
+	} {
+		t.Run("refuses "+name, func(t *testing.T) {
+			config := valid
+			c.change(&config)
+			_, err := bridge.New(config, nil, bridge.Options{})
+			require.ErrorContains(t, err, c.want)
+		})
+	}
+	t.Run("reports everything that is wrong", func(t *testing.T) {
+		err := bridge.Config{Window: -1}.Validate()
+		require.ErrorContains(t, err, "url")
+		require.ErrorContains(t, err, "queue")
+		require.ErrorContains(t, err, "window")
+	})
+	t.Run("shows no piece of a password", func(t *testing.T) {
+		for _, url := range []string{
+			"amqp://user:se#cret@host/", "amqp://user:12?cret@host/", "amqp://user:se/cret@host/",
+			"amqp://user:%zz@host/", "amqp://user:secret@host:port/",
+		} {
+			_, err := bridge.New(bridge.Config{URL: url, Queue: "q"}, nil, bridge.Options{})
+			require.ErrorContains(t, err, "percent-encoded", url)
+			for _, piece := range []string{"cret", "zz", "12"} {
+				require.NotContains(t, err.Error(), piece)
+			}
+		}
+	})
+	t.Run("the status names broker and vhost, not who we are", func(t *testing.T) {
+		b, err := bridge.New(bridge.Config{URL: "amqp://ann:secret@rabbit.example/shop", Queue: "q"}, nil, bridge.Options{})
+		require.NoError(t, err)
+		s := b.Status()
+		require.Equal(t, `rabbit.example:5672 vhost "shop"`, s.Broker)
+		require.False(t, s.Ready())
+		require.Equal(t, "not started", s.Reason)
+	})
+}

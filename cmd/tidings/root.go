@@ -45,6 +45,7 @@ func commands(c *cli) []*cobra.Command {
 		newEvents(c),
 		newDeadLetters(c),
 		newStatus(c),
+		newHealthcheck(c),
 		newVersion(c),
 	}
 }

@@ -135,6 +135,25 @@ func (c *Client) Status(ctx context.Context) (Status, error) {
 	return get[Status](ctx, c, "/v1/status", nil)
 }
 
+// Ready returns which parts of the process work, as /readyz says. It needs no
+// token. A process that is not ready is no error.
+func (c *Client) Ready(ctx context.Context) (Ready, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(c.BaseURL, "/")+"/readyz", nil)
+	if err != nil {
+		return Ready{}, c.badURL()
+	}
+	res, err := c.http().Do(req)
+	if err != nil {
+		return Ready{}, c.stranger(plain(err))
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	if err != nil {
+		return Ready{}, c.stranger(fmt.Errorf("its answer broke off: %w", err))
+	}
+	return decode[Ready](c, body)
+}
+
 // Publish hands in an event with the headers that describe it.
 func (c *Client) Publish(ctx context.Context, header http.Header, body []byte) (Accepted, error) {
 	_, answer, err := c.do(ctx, http.MethodPost, "/v1/events", header, body)
@@ -193,7 +212,7 @@ const maxAnswer = 64 << 20
 func (c *Client) do(ctx context.Context, method, path string, header http.Header, body []byte) (int, []byte, error) {
 	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(c.BaseURL, "/")+path, bytes.NewReader(body))
 	if err != nil {
-		return 0, nil, fmt.Errorf("the URL %q is not one: set --url or TIDINGS_URL to something like http://127.0.0.1:8420", c.BaseURL)
+		return 0, nil, c.badURL()
 	}
 	for name, v := range header {
 		req.Header[name] = v
@@ -233,6 +252,10 @@ func (c *Client) http() *http.Client {
 		Timeout:       time.Minute,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
+}
+
+func (c *Client) badURL() error {
+	return fmt.Errorf("the URL %q is not one: set --url or TIDINGS_URL to something like http://127.0.0.1:8420", c.BaseURL)
 }
 
 func (c *Client) stranger(err error) error { return &UnreachableError{URL: c.BaseURL, Err: err} }

@@ -83,5 +83,5 @@ func logHandler(w io.Writer, level slog.Level, noColor bool) slog.Handler {
 	if !isTerminal(w) {
 		return slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level})
 	}
-	return tint.NewHandler(w, &tint.Options{Level: level, NoColor: noColor, TimeFormat: "15:04:05.000"})
+	return tint.NewTextHandler(w, &tint.Options{Level: level, NoColor: noColor, TimeFormat: "15:04:05.000"})
 }

@@ -48,42 +48,55 @@ func TestConclude(t *testing.T) {
 		"all delivered: settled": {records: [][]event.Fact{{mail}, tried("m", event.TryDelivered)}},
 		"withheld: settled":      {records: [][]event.Fact{{mail, event.Withheld{Message: "m"}}}},
 		"refused for good: settled, only recorded": {
-			records: [][]event.Fact{{mail}, append(tried("m", event.TryPermanent), gaveUp(gaveUpPermanent)...)}},
+			records: [][]event.Fact{{mail}, append(tried("m", event.TryPermanent), gaveUp(gaveUpPermanent)...)},
+		},
 		"refused for good on a channel that wants letters for it: dead": {
 			records: [][]event.Fact{{planned(on("m", "strict", event.Hold))}, append(tried("m", event.TryPermanent), gaveUp(gaveUpPermanent)...)},
-			want:    ending{cause: event.CausePermanent}},
+			want:    ending{cause: event.CausePermanent},
+		},
 		"not started: again": {records: [][]event.Fact{{mail}}, want: ending{again: true}},
 		"not started, and the process stops: waits, and burns no round": {
 			records: [][]event.Fact{{mail}}, stopping: true,
-			want: ending{wait: &event.Waiting{Round: 0, Due: now, Reason: event.WaitInterrupted}}},
+			want: ending{wait: &event.Waiting{Round: 0, Due: now, Reason: event.WaitInterrupted}},
+		},
 		"all tries of a round failed: the next round": {
 			records: [][]event.Fact{{mail}, tried("m", three...)},
-			want:    ending{wait: &event.Waiting{Round: 1, Due: now.Add(30 * time.Second), Reason: event.WaitRetry}}},
+			want:    ending{wait: &event.Waiting{Round: 1, Due: now.Add(30 * time.Second), Reason: event.WaitRetry}},
+		},
 		"messages of two channels: the longer wait holds for the round": {
 			records: [][]event.Fact{
 				{planned(on("a", "email", event.Hold), on("b", "webhook", event.Resend))},
-				append(tried("a", three...), tried("b", three...)...)},
-			want: ending{wait: &event.Waiting{Round: 1, Due: now.Add(time.Minute), Reason: event.WaitRetry}}},
+				append(tried("a", three...), tried("b", three...)...),
+			},
+			want: ending{wait: &event.Waiting{Round: 1, Due: now.Add(time.Minute), Reason: event.WaitRetry}},
+		},
 		"all tries of the last round failed: dead": {
 			records: [][]event.Fact{{mail}, {event.Waiting{Round: 1, Due: now}}, inRound(1, tried("m", three...))},
-			want:    ending{facts: gaveUp(gaveUpRounds), cause: event.CauseRoundsExhausted}},
+			want:    ending{facts: gaveUp(gaveUpRounds), cause: event.CauseRoundsExhausted},
+		},
 		"unknown fate on a channel that holds: dead": {
 			records: [][]event.Fact{{mail}, tried("m", event.TryUnknown)},
-			want:    ending{facts: gaveUp(gaveUpHeld), cause: event.CauseUncertain}},
+			want:    ending{facts: gaveUp(gaveUpHeld), cause: event.CauseUncertain},
+		},
 		"unknown fate on a channel that resends: again": {
 			records: [][]event.Fact{{hook}, tried("m", event.TryUnknown)},
-			want:    ending{again: true}},
+			want:    ending{again: true},
+		},
 		"unknown fate, then delivered: settled": {
-			records: [][]event.Fact{{hook}, tried("m", event.TryUnknown, event.TryDelivered)}},
+			records: [][]event.Fact{{hook}, tried("m", event.TryUnknown, event.TryDelivered)},
+		},
 		"unknown fate and every resend failed: dead, and still uncertain": {
 			records: [][]event.Fact{{planned(on("m", "once", event.Resend))}, tried("m", event.TryUnknown)},
-			want:    ending{facts: gaveUp(gaveUpRounds), cause: event.CauseUncertain}},
+			want:    ending{facts: gaveUp(gaveUpRounds), cause: event.CauseUncertain},
+		},
 		"rate limited: waits as asked, and burns neither try nor round": {
 			records: [][]event.Fact{{hook}, {limited}},
-			want:    ending{wait: &event.Waiting{Round: 0, Due: now.Add(10 * time.Minute), Reason: event.WaitRateLimited}}},
+			want:    ending{wait: &event.Waiting{Round: 0, Due: now.Add(10 * time.Minute), Reason: event.WaitRateLimited}},
+		},
 		"rate limited for longer than a day in all: given up": {
 			records: [][]event.Fact{{hook}, {event.Waiting{Due: now.Add(24 * time.Hour), Reason: event.WaitRateLimited}}, {limited}},
-			want:    ending{facts: gaveUp(gaveUpDeferred), cause: event.CauseRoundsExhausted}},
+			want:    ending{facts: gaveUp(gaveUpDeferred), cause: event.CauseRoundsExhausted},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, c.want, conclude(stateAfter(c.records...), policies, now, c.stopping))

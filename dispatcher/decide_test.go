@@ -48,37 +48,49 @@ func TestDecide(t *testing.T) {
 		"a new event is claimed":            {look{ref: anEvent}, decision{action: actClaim}},
 		"a new event that is stale expires": {look{ref: old}, decision{action: actExpire}},
 		"a new event on its last delivery is buried": {
-			look{ref: anEvent, lastDelivery: true}, decision{action: actBury, cause: event.CauseMaxDeliver}},
+			look{ref: anEvent, lastDelivery: true}, decision{action: actBury, cause: event.CauseMaxDeliver},
+		},
 		"a settled event is acknowledged": {look{known: true, ref: anEvent, state: settled}, decision{action: actAck}},
 		"a settled event is acknowledged even on the last delivery": {
-			look{known: true, ref: anEvent, state: settled, lastDelivery: true}, decision{action: actAck}},
+			look{known: true, ref: anEvent, state: settled, lastDelivery: true}, decision{action: actAck},
+		},
 		"a dead event gets its letter if that is missing": {look{known: true, ref: anEvent, state: dead}, decision{action: actLetter}},
 		"another copy of a settled event is a duplicate": {
-			look{known: true, ref: anEvent, state: settled, copied: true, copySeq: 8, digest: "abc"}, decision{action: actDuplicate}},
+			look{known: true, ref: anEvent, state: settled, copied: true, copySeq: 8, digest: "abc"}, decision{action: actDuplicate},
+		},
 		"another copy of a waiting event is a duplicate": {
-			look{known: true, ref: anEvent, state: waiting, copied: true, copySeq: 8, digest: "abc"}, decision{action: actDuplicate}},
+			look{known: true, ref: anEvent, state: waiting, copied: true, copySeq: 8, digest: "abc"}, decision{action: actDuplicate},
+		},
 		"another copy with another body is a conflict": {
 			look{known: true, ref: anEvent, state: settled, copied: true, copySeq: 8, digest: "xyz"},
-			decision{action: actConflict, cause: event.CauseIDConflict}},
+			decision{action: actConflict, cause: event.CauseIDConflict},
+		},
 		"the same copy of a settled event is acknowledged": {
-			look{known: true, ref: anEvent, state: settled, copied: true, copySeq: 7, digest: "abc"}, decision{action: actAck}},
+			look{known: true, ref: anEvent, state: settled, copied: true, copySeq: 7, digest: "abc"}, decision{action: actAck},
+		},
 		"a waiting event is scheduled again before it is due": {look{known: true, ref: anEvent, state: waiting}, decision{action: actReschedule}},
 		"a waiting event is claimed when due": {
-			look{known: true, ref: anEvent, state: waiting, now: now.Add(time.Minute)}, decision{action: actClaim}},
+			look{known: true, ref: anEvent, state: waiting, now: now.Add(time.Minute)}, decision{action: actClaim},
+		},
 		"an event claimed by a live stranger is held until the lease and the skew are over": {
 			look{known: true, ref: anEvent, state: stateAfter(claimedBy(stranger)), at: now},
-			decision{action: actHold, until: now.Add(65 * time.Second)}},
+			decision{action: actHold, until: now.Add(65 * time.Second)},
+		},
 		"an event claimed by a stranger whose lease is over is taken over": {
 			look{known: true, ref: anEvent, state: stateAfter(claimedBy(stranger)), at: now.Add(-65 * time.Second)},
-			decision{action: actClaim, crashed: &event.Crashed{Claim: "r1", Owner: stranger, Reason: "lease_expired"}}},
+			decision{action: actClaim, crashed: &event.Crashed{Claim: "r1", Owner: stranger, Reason: "lease_expired"}},
+		},
 		"an event claimed by an earlier boot is taken over at once": {
 			look{known: true, ref: anEvent, state: stateAfter(claimedBy(myPast)), at: now},
-			decision{action: actClaim, crashed: &event.Crashed{Claim: "r1", Owner: myPast, Reason: "owner_gone"}}},
+			decision{action: actClaim, crashed: &event.Crashed{Claim: "r1", Owner: myPast, Reason: "owner_gone"}},
+		},
 		"the third crash buries the event": {
 			look{known: true, ref: anEvent, state: crashedTwice, at: now},
-			decision{action: actBury, cause: event.CauseCrashes, crashed: &event.Crashed{Claim: "r3", Owner: myPast, Reason: "owner_gone"}}},
+			decision{action: actBury, cause: event.CauseCrashes, crashed: &event.Crashed{Claim: "r3", Owner: myPast, Reason: "owner_gone"}},
+		},
 		"a staleness window does not apply to an event that was claimed before": {
-			look{known: true, ref: old, state: waiting, now: now.Add(time.Minute)}, decision{action: actClaim}},
+			look{known: true, ref: old, state: waiting, now: now.Add(time.Minute)}, decision{action: actClaim},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.look.now.IsZero() {

@@ -31,30 +31,66 @@ func TestOutcomes(t *testing.T) {
 		facts   []string
 		cause   event.Cause
 	}{
-		{"an event is processed in two appends", r.order("ok", "/ok/1", "/ok/2"), event.Processed,
-			[]string{"claimed", "planned tried:delivered tried:delivered settled"}, ""},
-		{"an event of a type without a route has no template", newEvent("unrouted", "invoice.sent", nil), event.NoTemplate,
-			[]string{"claimed", "planned settled"}, ""},
-		{"an event whose route has no template has none", newEvent("blank", "blank.x", map[string]any{"to": "ada@example.com"}), event.NoTemplate,
-			[]string{"claimed", "planned settled"}, ""},
-		{"an event without a recipient has none", newEvent("nobody", "order.placed", map[string]any{}), event.NoRecipient,
-			[]string{"claimed", "planned settled"}, ""},
-		{"an event whose recipient is suppressed is suppressed", r.order("suppressed", "/ok/suppressed"), event.Suppressed,
-			[]string{"claimed", "planned withheld settled"}, ""},
-		{"a stale event is recorded and never claimed", old, event.Stale,
-			[]string{"expired settled"}, ""},
-		{"a provider that refuses for good makes it fail after one try", r.order("gone", "/gone"), event.Failed,
-			[]string{"claimed", "planned tried:permanent gave_up settled"}, ""},
-		{"a provider that fails twice gets a third try", r.order("flaky", "/flaky"), event.Processed,
-			[]string{"claimed", "planned tried:transient tried:transient tried:delivered settled"}, ""},
-		{"a provider that always fails makes a dead letter after its rounds", r.order("broken", "/always500"), event.Failed,
-			[]string{"claimed", "planned tried:transient tried:transient tried:transient gave_up claimed", "dead"}, event.CauseRoundsExhausted},
-		{"one delivered message makes it processed although another failed", r.order("mixed", "/ok", "/gone"), event.Processed,
-			[]string{"claimed", "planned tried:delivered tried:permanent gave_up settled"}, ""},
-		{"a message whose fate is unknown is held and makes a dead letter", newEvent("held", "mail.x", map[string]any{"to": "ada@example.com", "name": "Ada"}), event.Failed,
-			[]string{"claimed", "planned tried:unknown gave_up claimed", "dead"}, event.CauseUncertain},
-		{"a template that cannot be executed makes a dead letter", newEvent("template", "mail.x", map[string]any{"to": "ada@example.com"}), event.Failed,
-			[]string{"claimed", "dead"}, event.CauseTemplateError},
+		{
+			"an event is processed in two appends", r.order("ok", "/ok/1", "/ok/2"), event.Processed,
+			[]string{"claimed", "planned tried:delivered tried:delivered settled"},
+			"",
+		},
+		{
+			"an event of a type without a route has no template", newEvent("unrouted", "invoice.sent", nil), event.NoTemplate,
+			[]string{"claimed", "planned settled"},
+			"",
+		},
+		{
+			"an event whose route has no template has none", newEvent("blank", "blank.x", map[string]any{"to": "ada@example.com"}), event.NoTemplate,
+			[]string{"claimed", "planned settled"},
+			"",
+		},
+		{
+			"an event without a recipient has none", newEvent("nobody", "order.placed", map[string]any{}), event.NoRecipient,
+			[]string{"claimed", "planned settled"},
+			"",
+		},
+		{
+			"an event whose recipient is suppressed is suppressed", r.order("suppressed", "/ok/suppressed"), event.Suppressed,
+			[]string{"claimed", "planned withheld settled"},
+			"",
+		},
+		{
+			"a stale event is recorded and never claimed", old, event.Stale,
+			[]string{"expired settled"},
+			"",
+		},
+		{
+			"a provider that refuses for good makes it fail after one try", r.order("gone", "/gone"), event.Failed,
+			[]string{"claimed", "planned tried:permanent gave_up settled"},
+			"",
+		},
+		{
+			"a provider that fails twice gets a third try", r.order("flaky", "/flaky"), event.Processed,
+			[]string{"claimed", "planned tried:transient tried:transient tried:delivered settled"},
+			"",
+		},
+		{
+			"a provider that always fails makes a dead letter after its rounds", r.order("broken", "/always500"), event.Failed,
+			[]string{"claimed", "planned tried:transient tried:transient tried:transient gave_up claimed", "dead"},
+			event.CauseRoundsExhausted,
+		},
+		{
+			"one delivered message makes it processed although another failed", r.order("mixed", "/ok", "/gone"), event.Processed,
+			[]string{"claimed", "planned tried:delivered tried:permanent gave_up settled"},
+			"",
+		},
+		{
+			"a message whose fate is unknown is held and makes a dead letter", newEvent("held", "mail.x", map[string]any{"to": "ada@example.com", "name": "Ada"}), event.Failed,
+			[]string{"claimed", "planned tried:unknown gave_up claimed", "dead"},
+			event.CauseUncertain,
+		},
+		{
+			"a template that cannot be executed makes a dead letter", newEvent("template", "mail.x", map[string]any{"to": "ada@example.com"}), event.Failed,
+			[]string{"claimed", "dead"},
+			event.CauseTemplateError,
+		},
 	} {
 		t.Run(c.ensures, func(t *testing.T) {
 			r := *r

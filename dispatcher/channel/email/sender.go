@@ -49,7 +49,8 @@ func (s *Sender) Send(ctx context.Context, m channel.Message) (channel.Receipt, 
 	return receipt, nil
 }
 
-// wire is a connection that remembers that something could not be written on it.
+// wire is a connection that ends when something could not be written on it, and
+// remembers that. The library would wait for the answer to what never went out.
 type wire struct {
 	net.Conn
 	broken atomic.Bool
@@ -59,6 +60,7 @@ func (w *wire) Write(p []byte) (int, error) {
 	n, err := w.Conn.Write(p)
 	if err != nil {
 		w.broken.Store(true)
+		_ = w.Close()
 	}
 	return n, err
 }

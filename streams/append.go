@@ -33,6 +33,7 @@ type entry struct {
 	after       uint64
 	conditional bool
 	single      bool // never in a batch
+	size        int  // bytes, about
 
 	// Written by whoever commits the entry, before done is closed.
 	sequence  uint64
@@ -44,10 +45,9 @@ type entry struct {
 }
 
 func newEntry(msg *nats.Msg, key string) *entry {
-	return &entry{msg: msg, key: key, done: make(chan struct{})}
+	size := len(msg.Data) + headerSize(msg.Header) + len(msg.Subject)
+	return &entry{msg: msg, key: key, size: size, done: make(chan struct{})}
 }
-
-func (e *entry) size() int { return len(e.msg.Data) + headerSize(e.msg.Header) + len(e.msg.Subject) }
 
 func (e *entry) finish(sequence uint64, duplicate bool, err error) {
 	e.sequence, e.duplicate, e.err = sequence, duplicate, err

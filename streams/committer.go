@@ -122,7 +122,7 @@ func (c *committer) take() []*entry {
 	var batch, rest []*entry
 	keys, bytes := make(map[string]bool, min(len(c.queue), maxBatch)), 0
 	for _, e := range c.queue {
-		full := len(batch) == maxBatch || len(batch) > 0 && bytes+e.size() > maxBatchBytes
+		full := len(batch) == maxBatch || len(batch) > 0 && bytes+e.size > maxBatchBytes
 		if full || keys[e.key] {
 			keys[e.key] = true // the ones behind it must not overtake it
 			rest = append(rest, e)
@@ -132,7 +132,7 @@ func (c *committer) take() []*entry {
 			continue // its caller gave up
 		}
 		keys[e.key] = true
-		batch, bytes = append(batch, e), bytes+e.size()
+		batch, bytes = append(batch, e), bytes+e.size
 	}
 	c.queue = rest
 	return batch

@@ -47,7 +47,8 @@ func (o ConsumeOptions) withDefaults() ConsumeOptions {
 // At most twice as many messages as there are workers are taken at a time, and
 // 64 MiB. All of them, waiting or in hand, are kept from being redelivered, for
 // however long a handler takes. A handler that returns without Ack leaves its
-// message to AckWait. It may run for the same event as another.
+// message to AckWait, and so does the stop with a message that is just on its
+// way. Two handlers may run for the same event.
 //
 // It returns a *[DriftError] if there is a consumer of another kind.
 func (e *Events) Consume(ctx context.Context, o ConsumeOptions, handle func(context.Context, *Delivery)) error {
@@ -237,20 +238,45 @@ func (c *consumption) pullWhileConnected(ctx context.Context) (taken int, err er
 		if err != nil {
 			return taken, err
 		}
-		batch, err := consumer.Fetch(room, jetstream.FetchContext(ctx),
-			jetstream.FetchMaxBytes(takeBytes), jetstream.FetchHeartbeat(pullBeat))
+		n, err := c.fill(ctx, consumer, room)
+		taken += n
 		if err != nil {
-			return taken, err
-		}
-		for m := range batch.Messages() {
-			taken++
-			c.take(m)
-		}
-		if err := batch.Error(); err != nil {
 			return taken, err
 		}
 	}
 }
+
+// fill takes room messages, as they come. When ctx is done, it still takes
+// those that are on their way: they would be held up until AckWait.
+func (c *consumption) fill(ctx context.Context, consumer jetstream.Consumer, room int) (taken int, err error) {
+	it, err := consumer.Messages(jetstream.StopAfter(room),
+		jetstream.PullMaxMessagesWithBytesLimit(room, takeBytes), jetstream.PullHeartbeat(pullBeat))
+	if err != nil {
+		return 0, err
+	}
+	defer it.Stop()
+	last, giveUp := context.WithCancel(context.WithoutCancel(ctx))
+	defer giveUp()
+	defer context.AfterFunc(ctx, func() {
+		it.Drain()
+		time.AfterFunc(lastWait, giveUp)
+	})()
+	for {
+		m, err := it.Next(jetstream.NextContext(last))
+		switch {
+		case err == nil:
+			taken++
+			c.take(m)
+		case errors.Is(err, jetstream.ErrMsgIteratorClosed), ctx.Err() != nil:
+			return taken, ctx.Err()
+		default:
+			return taken, err
+		}
+	}
+}
+
+// lastWait bounds the wait for the last messages when the connection is lost.
+const lastWait = 2 * time.Second
 
 // waitForRoom returns how many messages may be taken. It waits until that is
 // half of the workers, so that messages do not come one by one under load,

@@ -320,3 +320,39 @@ func TestConsumeAdaptsToItsOptions(t *testing.T) {
 		require.Equal(t, 4*o.Workers, c.MaxAckPending)
 	}
 }
+
+func TestConsumeNoticesThatItsConsumerIsGone(t *testing.T) {
+	s := streamstest.NewServer(t)
+	l := s.Log()
+	got := make(chan uint64, 100)
+	streamstest.Run(t, func(ctx context.Context) error {
+		return l.Events.Consume(ctx, streams.ConsumeOptions{Workers: 2}, func(ctx context.Context, d *streams.Delivery) {
+			if d.Ack(ctx) == nil {
+				got <- d.Sequence()
+			}
+		})
+	})
+	publish(t, l, "1")
+	require.EqualValues(t, 1, receive(t, got))
+	js, err := jetstream.New(s.Connect())
+	require.NoError(t, err)
+	require.NoError(t, js.DeleteConsumer(t.Context(), streams.EventsStream, "dispatcher"))
+	require.EqualValues(t, 1, receive(t, got), "it is made again and begins anew")
+	publish(t, l, "2")
+	require.EqualValues(t, 2, receive(t, got))
+}
+
+func TestConsumeStopsSoonWhileTheServerIsDown(t *testing.T) {
+	s := streamstest.NewServer(t)
+	l := s.Log()
+	publish(t, l, "1")
+	ctx, stop := context.WithCancel(t.Context())
+	began, done := make(chan struct{}), make(chan error, 1)
+	go func() {
+		done <- l.Events.Consume(ctx, streams.ConsumeOptions{Workers: 1}, func(context.Context, *streams.Delivery) { close(began) })
+	}()
+	receive(t, began)
+	s.Stop()
+	stop()
+	require.NoError(t, receive(t, done))
+}

@@ -1,6 +1,10 @@
 package streams_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -74,4 +78,48 @@ func durabilities() map[string]streamstest.Option {
 		"strict":  streamstest.Strict,
 		"relaxed": func(*streams.Options) {},
 	}
+}
+
+func TestEventsOfTheLargestPayloadAreFollowedAndConsumed(t *testing.T) {
+	l := streamstest.New(t)
+	const n = 5 // more than is taken at a time
+	for i := range n {
+		e := order(fmt.Sprint(i))
+		e.Data = make([]byte, streams.MaxData)
+		_, err := l.Events.Publish(t.Context(), streams.Incoming{Envelope: e})
+		require.NoError(t, err)
+	}
+	enough := errors.New("enough")
+	err := l.Events.Follow(t.Context(), 1, func(e streams.Entry) error {
+		require.Len(t, e.Data, streams.MaxData)
+		if e.Sequence == n {
+			return enough
+		}
+		return nil
+	})
+	require.Equal(t, enough, err)
+
+	ctx, stop := context.WithCancel(t.Context())
+	var handled atomic.Int32
+	require.NoError(t, l.Events.Consume(ctx, streams.ConsumeOptions{Workers: 8}, func(ctx context.Context, d *streams.Delivery) {
+		if err := d.Ack(ctx); err != nil {
+			t.Errorf("ack: %v", err)
+		}
+		if handled.Add(1) == n {
+			stop()
+		}
+	}))
+}
+
+func TestTrimRemovesWhatIsBefore(t *testing.T) {
+	l := streamstest.New(t)
+	publish(t, l, "1", "2", "3")
+	require.NoError(t, l.Events.Trim(t.Context(), 3))
+	_, err := l.Events.Get(t.Context(), 2)
+	require.ErrorIs(t, err, streams.ErrNotFound)
+	_, err = l.Events.Get(t.Context(), 3)
+	require.NoError(t, err)
+	info, err := l.Events.Info(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 3, info.First)
 }

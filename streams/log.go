@@ -40,7 +40,7 @@ type Options struct {
 	Durability Durability // zero: Strict
 	Replicas   int        // of every stream; zero: 1
 	// Horizon is how long an event is remembered, from its last record on.
-	// Zero: 30 days.
+	// Zero: 30 days; negative: for ever.
 	Horizon time.Duration
 	// DuplicateWindow is how long EVENTS itself recognises an id; beyond it,
 	// OUTCOMES decides. Zero: 2 minutes.

@@ -97,10 +97,14 @@ func (o *Outcomes) appendUntil(ctx context.Context, msg *nats.Msg, r event.Recor
 func (o *Outcomes) resolve(ctx context.Context, subject string, r event.Record, after uint64, maybeStored bool) (Position, error) {
 	last, err := o.leaderLast(ctx, subject)
 	switch {
-	case errors.Is(err, ErrNotFound):
-		return Position{}, &ConflictError{Key: r.Event.Key, After: after}
-	case err != nil:
+	case err != nil && !errors.Is(err, ErrNotFound):
 		return Position{}, err
+	case last.Sequence == after:
+		// A replicated stream refuses while another append to the subject is
+		// in process, which may be an earlier try of this one.
+		return Position{}, fmt.Errorf("%w: another append to the event is in process", ErrUnavailable)
+	case last.Sequence == 0:
+		return Position{}, &ConflictError{Key: r.Event.Key, After: after}
 	case getHeader(last.Header, HeaderRecordID) == r.ID:
 		return Position{Sequence: last.Sequence, Time: last.Time}, nil
 	}

@@ -292,3 +292,21 @@ func TestFullStreamRefusesAndForgetsNothing(t *testing.T) {
 		})
 	}
 }
+
+func TestAConflictThatNothingExplainsIsNoConflict(t *testing.T) {
+	l := streamstest.New(t)
+	l.RefuseAppends(2)
+	c := claim(ref("1"), event.State{})
+	p, err := l.Outcomes.Append(t.Context(), c, 0)
+	require.NoError(t, err)
+	require.NotZero(t, p.Sequence)
+}
+
+func TestAnExpectedRecordThatHasAgedOutIsAConflictWithNothing(t *testing.T) {
+	l := streamstest.New(t)
+	_, err := l.Outcomes.Append(t.Context(), claim(ref("1"), event.State{}), 12)
+	var conflict *streams.ConflictError
+	require.ErrorAs(t, err, &conflict)
+	require.Zero(t, conflict.Last.Sequence)
+	require.EqualValues(t, 12, conflict.After)
+}

@@ -54,8 +54,11 @@ func events(o Options) jetstream.StreamConfig {
 func outcomes(o Options) jetstream.StreamConfig {
 	c := base(o, OutcomesStream, "What was decided and done about each event.", "outcomes.*.*", "audit.*", "plans.*")
 	c.MaxBytes = o.OutcomesMaxBytes
-	c.MaxAge = o.Horizon
-	c.Duplicates = min(o.DuplicateWindow, o.Horizon) // not used: entries carry no message id
+	c.MaxAge = max(o.Horizon, 0)     // the server's 0 is for ever
+	c.Duplicates = o.DuplicateWindow // not used: entries carry no message id
+	if c.MaxAge > 0 {
+		c.Duplicates = min(c.Duplicates, c.MaxAge)
+	}
 	c.DenyDelete, c.DenyPurge = true, true
 	c.AllowAtomicPublish = true
 	return c

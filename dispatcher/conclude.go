@@ -1,6 +1,7 @@
 package dispatcher
 
 import (
+	"fmt"
 	"time"
 
 	"tidings/streams/event"
@@ -84,6 +85,31 @@ func unfinished(s event.State) []int {
 
 func (e *ending) giveUp(m event.Message, reason string) {
 	e.facts = append(e.facts, event.GaveUp{Message: m.ID, Reason: reason})
+}
+
+// undelivered says in words which messages of an ended claim an operator has to
+// look at: the first, and how many more. It names no address.
+func undelivered(s event.State) string {
+	text, more := "", -1
+	for _, m := range s.Messages {
+		if m.State != event.MessageUncertain && m.State != event.MessageFailed {
+			continue
+		}
+		if more++; more == 0 {
+			text = fmt.Sprintf("%s to %s by route %s is %s: %s, last answer %s", m.Channel, m.Recipient.Mask, m.Route, m.State, m.Reason, orNone(m.Code))
+		}
+	}
+	if more > 0 {
+		text += fmt.Sprintf("; and %d more", more)
+	}
+	return text
+}
+
+func orNone(code string) string {
+	if code == "" {
+		return "none"
+	}
+	return code
 }
 
 // deadCause returns why a state without open messages needs an operator, or ""

@@ -104,6 +104,17 @@ func TestConclude(t *testing.T) {
 	}
 }
 
+func TestUndeliveredNamesTheFirstMessageAndCountsTheOthers(t *testing.T) {
+	s := event.State{Messages: []event.Message{
+		{Channel: "mail", Route: "a", Recipient: event.Recipient{Mask: "x…@example.com"}, State: event.MessageDelivered},
+		{Channel: "hook", Route: "b", Recipient: event.Recipient{Mask: "https://example.com/…"}, State: event.MessageFailed, Reason: gaveUpRounds, Code: "http_500"},
+		{Channel: "mail", Route: "c", Recipient: event.Recipient{Mask: "y…@example.com"}, State: event.MessageUncertain, Reason: gaveUpHeld},
+	}}
+	require.Equal(t, "hook to https://example.com/… by route b is failed: rounds_exhausted, last answer http_500; and 1 more", undelivered(s))
+	require.Equal(t, "mail to y…@example.com by route c is uncertain: held, last answer none", undelivered(event.State{Messages: s.Messages[2:]}))
+	require.Empty(t, undelivered(event.State{Messages: s.Messages[:1]}))
+}
+
 func TestPolicyPause(t *testing.T) {
 	p := Policy{}.withDefaults()
 	t.Run("the first try comes at once", func(t *testing.T) { require.Zero(t, p.pause(0)) })

@@ -184,7 +184,7 @@ func (w *work) record(ctx context.Context, facts []event.Fact) (again bool, err 
 	w.history, w.until = h, start.Add(claimLease-leaseMargin)
 	switch {
 	case end.cause != "":
-		return false, w.bury(ctx, h, end.cause, "")
+		return false, w.bury(ctx, h, end.cause, undelivered(h.state))
 	case end.wait != nil:
 		return false, w.schedule(ctx, h)
 	}

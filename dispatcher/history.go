@@ -65,8 +65,12 @@ func (d *Dispatcher) land(ctx context.Context, h history, facts []event.Fact) (_
 	ours = true
 	for {
 		next, err := d.append(ctx, h, facts...)
-		if !isConflict(err) {
+		conflict, is := errors.AsType[*streams.ConflictError](err)
+		if !is {
 			return next, ours, err
+		}
+		if conflict.Landed != 0 {
+			return h, false, nil // it is there, and somebody has gone on from it
 		}
 		found := false
 		h, found, err = d.last(ctx, h.ref.Tenant, h.ref.Key)

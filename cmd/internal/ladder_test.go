@@ -37,7 +37,7 @@ type rung struct {
 
 // testOnly are the packages made for tests. Tests of any rung may use them; beside tests only the
 // commands may, for the demo.
-var testOnly = []string{"bridge/bridgetest", "streams/streamstest", "dispatcher/channel/channeltest"}
+var testOnly = []string{"bridge/bridgetest", "streams/streamstest", "store/storetest", "dispatcher/channel/channeltest"}
 
 // watermill starts the import paths that bridge alone may use.
 const watermill = "github.com/ThreeDotsLabs/"

@@ -23,7 +23,7 @@ type ConsumeOptions struct {
 	Workers    int           // handlers at a time; zero: 256
 	AckWait    time.Duration // when a message that nobody holds comes again; zero: 30 s
 	MaxDeliver int           // how often at most, as far as the server counts; zero: 12
-	Heartbeat  time.Duration // how often the server is told what is held; zero: 10 s
+	Heartbeat  time.Duration // how often the server is told what is held; zero: 10 s; at most a third of AckWait
 	Drain      time.Duration // how long handlers may go on after the stop; zero: 25 s
 }
 
@@ -31,7 +31,7 @@ func (o ConsumeOptions) withDefaults() ConsumeOptions {
 	o.Workers = cmp.Or(o.Workers, 256)
 	o.AckWait = cmp.Or(o.AckWait, 30*time.Second)
 	o.MaxDeliver = cmp.Or(o.MaxDeliver, 12)
-	o.Heartbeat = cmp.Or(o.Heartbeat, 10*time.Second)
+	o.Heartbeat = min(cmp.Or(o.Heartbeat, 10*time.Second), o.AckWait/3)
 	o.Drain = cmp.Or(o.Drain, 25*time.Second)
 	return o
 }

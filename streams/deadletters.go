@@ -26,7 +26,7 @@ func (d *DeadLetters) Put(ctx context.Context, l event.Letter) (sequence uint64,
 	if err != nil {
 		return 0, false, fmt.Errorf("put letter: %w", err)
 	}
-	data, err := json.Marshal(l)
+	data, err := encodeJSON(l)
 	if err != nil {
 		return 0, false, fmt.Errorf("put letter %s: %w", l.Key, err)
 	}

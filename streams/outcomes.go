@@ -214,7 +214,7 @@ func (o *Outcomes) AppendDuplicate(ctx context.Context, d event.Duplicate) error
 	if !o.room.left(ctx, &o.stream) {
 		return fmt.Errorf("append duplicate of event %s: %w: what is left is for results", d.Event.Key, ErrFull)
 	}
-	data, err := json.Marshal(d)
+	data, err := encodeJSON(d)
 	if err != nil {
 		return fmt.Errorf("append duplicate of event %s: %w", d.Event.Key, err)
 	}

@@ -109,6 +109,18 @@ func eventHeaders(in Incoming, identity event.Identity) (nats.Header, string, er
 	return h, key, nil
 }
 
+// encodeJSON is json.Marshal without the escapes for HTML, which would only
+// make it longer.
+func encodeJSON(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
 // setAMQPHeaders takes the typed headers as they are: JSON without blanks is
 // readable in every tool, and in ASCII it is a valid header value.
 func setAMQPHeaders(h nats.Header, raw json.RawMessage) error {

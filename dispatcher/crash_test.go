@@ -175,14 +175,21 @@ var errEnded error = ended{}
 // crash is one event dispatched by processes that are killed.
 type crash struct {
 	*rig
-	dir   string
-	child atomic.Pointer[os.Process]
+	dir string
 }
 
-func newCrash(t *testing.T, handle map[string]http.HandlerFunc) *crash {
+// child is the process that runs; there is one at a time.
+var child atomic.Pointer[os.Process]
+
+// newCrash returns a crash whose receiver answers some paths by itself; what
+// does so may kill the process.
+func newCrash(t *testing.T, answer http.HandlerFunc, paths ...string) *crash {
 	t.Helper()
-	r := newRig(t, newLog(t), handle)
-	return &crash{rig: r, dir: t.TempDir()}
+	handle := map[string]http.HandlerFunc{}
+	for _, p := range paths {
+		handle[p] = answer
+	}
+	return &crash{rig: newRig(t, newLog(t), handle), dir: t.TempDir()}
 }
 
 // run runs a process on the directory and reports whether it was killed.
@@ -192,7 +199,7 @@ func (c *crash) run(point, path, many string) (killed bool) {
 	cmd.Env = append(os.Environ(), crashDir+"="+c.dir, crashURLs+"="+c.sink.URL(path), crashPoint+"="+point, crashMany+"="+many)
 	cmd.Stderr = os.Stderr
 	require.NoError(c, cmd.Start())
-	c.child.Store(cmd.Process)
+	child.Store(cmd.Process)
 	err := cmd.Wait()
 	if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		require.Equal(c, syscall.SIGKILL, status.Signal())
@@ -202,8 +209,8 @@ func (c *crash) run(point, path, many string) (killed bool) {
 	return false
 }
 
-// kill ends the process, as an out-of-memory killer would.
-func (c *crash) kill() { _ = c.child.Load().Kill() }
+// killChild ends the process, as an out-of-memory killer would.
+func killChild() { _ = child.Load().Kill() }
 
 // history returns the history of the event, and the dead letter if there is one.
 func (c *crash) history() (history, *event.Letter) {
@@ -241,11 +248,10 @@ func TestKilled(t *testing.T) {
 		require.Equal(t, 1, c.sink.Count())
 	})
 	t.Run("in the middle of a send: uncertain, and repeated with the same id", func(t *testing.T) {
-		var c *crash
 		var once sync.Once
-		c = newCrash(t, map[string]http.HandlerFunc{"/mid": func(w http.ResponseWriter, req *http.Request) {
-			once.Do(func() { c.kill(); <-req.Context().Done() })
-		}})
+		c := newCrash(t, func(_ http.ResponseWriter, req *http.Request) {
+			once.Do(func() { killChild(); <-req.Context().Done() })
+		}, "/mid")
 		require.True(t, c.run("", "/mid", ""))
 		require.False(t, c.run("", "/mid", ""))
 		h, _ := c.history()
@@ -271,15 +277,13 @@ func TestKilled(t *testing.T) {
 		require.Equal(t, 1, c.sink.Count())
 	})
 	t.Run("half-way through 100 recipients: what is recorded is not sent again, and at most 64 are uncertain", func(t *testing.T) {
-		var c *crash
 		var calls atomic.Int32
-		kill80th := func(_ http.ResponseWriter, req *http.Request) {
+		c := newCrash(t, func(_ http.ResponseWriter, req *http.Request) {
 			if calls.Add(1) == 80 {
-				c.kill()
+				killChild()
 				<-req.Context().Done()
 			}
-		}
-		c = newCrash(t, map[string]http.HandlerFunc{"/many": kill80th, "/many/": kill80th})
+		}, "/many", "/many/")
 		many := strings.Repeat("x", 99)
 		require.True(t, c.run("", "/many", many))
 		require.False(t, c.run("", "/many", many))

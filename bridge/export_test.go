@@ -37,9 +37,3 @@ func RoundTrip(t require.TestingT, p amqp.Publishing) amqp.Publishing {
 	require.Equal(t, direct.MessageId, again.MessageId)
 	return again
 }
-
-// Marshaled reports what the marshaler says of a delivery that is none.
-func Marshaled() error {
-	_, err := marshaler{}.Unmarshal(amqp.Delivery{})
-	return err
-}

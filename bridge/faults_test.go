@@ -172,7 +172,7 @@ func TestStop(t *testing.T) {
 		require.Zero(t, cancelled.Load())
 		require.Len(t, w.events(), 3)
 		require.Equal(t, int64(3), g.calls.Load())
-		require.Equal(t, 7, w.waiting(w.channel()))
+		w.back(7)
 		require.Equal(t, "stopped", w.bridge.Status().Reason)
 	})
 	t.Run("gives back what is not finished within the drain time", func(t *testing.T) {
@@ -189,7 +189,7 @@ func TestStop(t *testing.T) {
 		w.stop()
 
 		require.Empty(t, w.events())
-		require.Equal(t, 2, w.waiting(w.channel()))
+		w.back(2)
 	})
 	t.Run("does not wait for a log that is down", func(t *testing.T) {
 		w := withQueue(t)
@@ -200,7 +200,7 @@ func TestStop(t *testing.T) {
 
 		w.stop()
 
-		require.Equal(t, 2, w.waiting(w.channel()))
+		w.back(2)
 		require.Empty(t, w.letters())
 	})
 	t.Run("while the broker is away", func(t *testing.T) {
@@ -244,7 +244,7 @@ func TestLogInTrouble(t *testing.T) {
 		w.start()
 		w.eventually("trouble", func() bool { return w.bridge.Status().InHand == 5 && !w.ready() })
 		require.Equal(t, "the log does not take events: store the event: log is unavailable: no server", w.bridge.Status().Reason)
-		require.Equal(t, 0, w.waiting(w.channel()))
+		w.back(0)
 		require.Zero(t, w.bridge.Status().Acked)
 
 		down.Store(false)
@@ -313,6 +313,22 @@ func TestLogInTrouble(t *testing.T) {
 	})
 }
 
+func TestDeliveryThatFitsNowhereStaysWhileOthersPass(t *testing.T) {
+	w := withQueue(t)
+	large := plain("large")
+	large.ContentType, large.Body = "", make([]byte, 16<<20)
+	w.publish(large, plain("a"), plain("b"))
+	w.start()
+	w.eventually("the others", func() bool { return w.stored() == 2 && w.bridge.Status().InHand == 1 })
+	require.Equal(t, map[string]int{"a": 1, "b": 1}, w.ids())
+
+	w.stop()
+
+	w.back(1)
+	require.Equal(t, 1, w.said.count("too large for a dead letter"))
+	require.Empty(t, w.letters())
+}
+
 func TestHandlerThatPanicsDoesNotLoop(t *testing.T) {
 	w := withQueue(t)
 	w.config.Reconnect = bridge.Reconnect{Initial: 100 * time.Millisecond, Max: 100 * time.Millisecond}
@@ -345,7 +361,7 @@ func TestBrokerInTrouble(t *testing.T) {
 		w.start()
 
 		w.eventually("trouble", func() bool { return !w.ready() && w.said.count("not consuming") > 0 })
-		require.Contains(t, w.bridge.Status().Reason, "connect")
+		require.Contains(t, w.bridge.Status().Reason, fmt.Sprintf("connect to %s: ", w.bridge.Status().Broker))
 		require.NoError(t, node.StartApp(t.Context()))
 		w.settled(1)
 	})

@@ -42,7 +42,6 @@ type session struct {
 
 	looking sync.WaitGroup
 	inHand  sync.WaitGroup
-	unacked atomic.Int64
 	acked   atomic.Uint64
 }
 
@@ -51,7 +50,7 @@ func (s *subscriber) open(ctx context.Context, out chan<- *message.Message) (*se
 	s.state.connecting()
 	conn, err := dial(ctx, s.config.Connection)
 	if err != nil {
-		return nil, fmt.Errorf("connect: %w", err)
+		return nil, fmt.Errorf("connect to %s: %w", s.state.status.Broker, err)
 	}
 	session := &session{
 		sub: s, out: out, conn: conn,
@@ -167,7 +166,7 @@ func (ss *session) reason() error {
 	select {
 	case err := <-ss.closed:
 		if err != nil {
-			return fmt.Errorf("connection lost: %w", err)
+			return fmt.Errorf("connection to %s lost: %w", ss.sub.state.status.Broker, err)
 		}
 	case <-time.After(closeTimeout):
 	}
@@ -176,7 +175,6 @@ func (ss *session) reason() error {
 
 // take hands one delivery on and looks after it from then on.
 func (ss *session) take(ctx context.Context, d amqp.Delivery) {
-	ss.unacked.Add(1)
 	ss.sub.state.took()
 	msg := ss.message(d)
 	if msg == nil {
@@ -237,7 +235,6 @@ func (ss *session) ack(d amqp.Delivery) {
 		ss.sub.state.dropped() // it comes again
 		return
 	}
-	ss.unacked.Add(-1)
 	ss.acked.Add(1)
 	ss.sub.state.ackedOne()
 }
@@ -261,11 +258,9 @@ func (ss *session) finish(why error) {
 		wait(&ss.inHand, killGrace)
 	}
 	ss.kill(nil)
-	if ss.unacked.Load() > 0 {
-		// All that is not acknowledged, at once. Since RabbitMQ 4.3 this does
-		// not count as a failed delivery, while a channel's end does.
-		_ = ss.ch.Nack(0, true, true)
-	}
+	// All that is not acknowledged, at once. Since RabbitMQ 4.3 this does not
+	// count as a failed delivery, while a channel's end does.
+	_ = ss.ch.Nack(0, true, true)
 	_ = ss.conn.CloseDeadline(time.Now().Add(closeTimeout))
 	ss.looking.Wait()
 }

@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -45,7 +46,7 @@ const (
 	phaseIdle       phase = "not started"
 	phaseConnecting phase = "connecting"
 	phaseConsuming  phase = "consuming"
-	phaseFinishing  phase = "finishing what is in hand"
+	phaseFinishing  phase = "finishing"
 	phaseDown       phase = "down"
 	phaseStopped    phase = "stopped"
 )
@@ -58,8 +59,9 @@ type tracker struct {
 
 	mu     sync.Mutex // guards what follows
 	phase  phase
-	status Status
-	// why is the reason of phaseDown or of the trouble that a handler has.
+	status Status // Broker, Queue and Window never change
+	// why nothing moves: the reason of phaseDown and phaseFinishing, or the
+	// trouble that a handler has.
 	why      string
 	logged   string
 	mismatch string
@@ -86,7 +88,6 @@ func (t *tracker) get() Status {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.status
-	s.Connected = t.phase == phaseConsuming || t.phase == phaseFinishing
 	s.Consuming = t.phase == phaseConsuming
 	s.Reason = t.reason(t.now())
 	return s
@@ -96,7 +97,7 @@ func (t *tracker) get() Status {
 func (t *tracker) reason(now time.Time) string {
 	switch t.phase {
 	case phaseConsuming:
-	case phaseDown:
+	case phaseDown, phaseFinishing:
 		return t.why
 	case phaseConnecting:
 		if t.why != "" {
@@ -133,7 +134,7 @@ func (t *tracker) stopped()    { t.set(phaseStopped) }
 func (t *tracker) set(p phase) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.phase = p
+	t.phase, t.status.Connected = p, false
 }
 
 func (t *tracker) consuming(conn *amqp.Connection) {
@@ -143,21 +144,21 @@ func (t *tracker) consuming(conn *amqp.Connection) {
 		t.status.Reconnects++
 	}
 	t.phase, t.since, t.trouble, t.busy, t.waiting, t.why = phaseConsuming, t.now(), time.Time{}, time.Time{}, time.Time{}, ""
-	t.status.InHand, t.status.Waiting, t.status.Consumers = 0, -1, -1
+	t.status.Connected, t.status.InHand, t.status.Waiting, t.status.Consumers = true, 0, -1, -1
 	t.once(slog.LevelInfo, "consuming", "version", conn.Properties["version"], "window", t.status.Window)
 }
 
 func (t *tracker) finishing(why error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.phase = phaseFinishing
+	t.phase, t.why, t.status.Connected = phaseFinishing, why.Error(), errors.Is(why, errStopping)
 	t.log.Debug("session ends", "reason", why, "in_hand", t.status.InHand)
 }
 
 func (t *tracker) down(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.phase, t.why = phaseDown, err.Error()
+	t.phase, t.why, t.status.Connected = phaseDown, err.Error(), false
 	t.once(slog.LevelWarn, "not consuming", "reason", t.why)
 }
 
@@ -202,8 +203,9 @@ func (t *tracker) ackedOne() {
 	t.letGo()
 }
 
+// letGo is called with mu held.
 func (t *tracker) letGo() {
-	if t.status.InHand--; t.status.InHand == 0 {
+	if t.status.InHand = max(t.status.InHand-1, 0); t.status.InHand == 0 {
 		t.busy = time.Time{}
 	}
 }

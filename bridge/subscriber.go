@@ -95,10 +95,8 @@ func (s *subscriber) run(ctx context.Context, out chan<- *message.Message) {
 // attempt runs a session if there is sense in it. worked says that it got
 // something done, so that there is hope for the next.
 func (s *subscriber) attempt(ctx context.Context, out chan<- *message.Message) (worked bool, err error) {
-	if s.probe != nil {
-		if err := s.probe(ctx); err != nil {
-			return false, &DestinationError{err}
-		}
+	if err := s.ask(ctx); err != nil {
+		return false, &DestinationError{err}
 	}
 	session, err := s.open(ctx, out)
 	if err != nil {
@@ -108,6 +106,18 @@ func (s *subscriber) attempt(ctx context.Context, out chan<- *message.Message) (
 	session.finish(err)
 	return session.acked.Load() > 0, err
 }
+
+// ask asks the log whether it takes events.
+func (s *subscriber) ask(ctx context.Context) error {
+	if s.probe == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	return s.probe(ctx)
+}
+
+const probeTimeout = 10 * time.Second
 
 // DestinationError says that the log does not take events.
 type DestinationError struct{ Err error }

@@ -148,6 +148,14 @@ func (w *world) stored() int {
 // waiting returns the number of messages ready in the queue.
 func (w *world) waiting(ch *amqp.Channel) int { return w.look(ch).Messages }
 
+// back waits until n messages are ready in the queue: they come back a moment
+// after the bridge has let go of them.
+func (w *world) back(n int) {
+	w.Helper()
+	ch := w.channel()
+	w.eventually("messages in the queue", func() bool { return w.waiting(ch) == n })
+}
+
 func (w *world) look(ch *amqp.Channel) amqp.Queue {
 	w.Helper()
 	q, err := ch.QueueDeclarePassive(w.config.Queue, true, false, false, false, nil)

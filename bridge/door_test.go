@@ -1,0 +1,289 @@
+package bridge_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"tidings/bridge"
+	"tidings/streams"
+	"tidings/streams/event"
+	"tidings/streams/streamstest"
+)
+
+// porch is a door before a real log.
+type porch struct {
+	*world
+	*bridge.Door
+}
+
+func newPorch(t *testing.T, change ...func(*bridge.DoorOptions)) porch {
+	t.Helper()
+	w := &world{T: t, log: streamstest.New(t), said: &recorder{}}
+	o := bridge.DoorOptions{
+		Events: w.log.Events, Letters: w.log.DeadLetters, Audit: w.log.Outcomes,
+		Now: func() time.Time { return noon },
+	}
+	for _, c := range change {
+		c(&o)
+	}
+	return porch{world: w, Door: bridge.NewDoor(o)}
+}
+
+func (p porch) accept(a bridge.Arrival) bridge.Receipt {
+	p.Helper()
+	r, err := p.Accept(p.Context(), a)
+	require.NoError(p, err)
+	return r
+}
+
+// arrival is an order with that id.
+func arrival(id string) bridge.Arrival {
+	data := []byte(`{"n":1}`)
+	return bridge.Arrival{
+		Envelope: event.Envelope{ID: id, IDSource: event.IDMessageID, Type: "order.placed", Source: "shop", Data: data},
+		Delivery: event.Delivery{
+			Queue: "orders", Exchange: "shop", RoutingKey: "order.placed",
+			Properties: map[string]string{"content_type": "application/json"}, Headers: json.RawMessage(`{"n":{"I":1}}`),
+		},
+		Body: data, Where: "amqp queue orders", Stage: event.StageBridge,
+	}
+}
+
+func TestDoorLetsEventsIn(t *testing.T) {
+	t.Run("and says where they are", func(t *testing.T) {
+		p := newPorch(t)
+		r := p.accept(arrival("a"))
+		require.Equal(t, bridge.Receipt{Key: event.Identity{}.Key(event.Envelope{Tenant: "default", Source: "shop", ID: "a"}), Sequence: 1}, r)
+		stored := p.events()[0]
+		require.Equal(t, r.Key, stored.Ref.Key)
+		require.Equal(t, "default", stored.Envelope.Tenant)
+		require.JSONEq(t, `{"n":{"I":1}}`, string(stored.Headers))
+	})
+	t.Run("that have no id but a time, under the same id each time", func(t *testing.T) {
+		p := newPorch(t)
+		a := arrival("")
+		a.Envelope.OccurredAt = noon
+		first, second := p.accept(a), p.accept(a)
+		require.Equal(t, first.Key, second.Key)
+		require.True(t, second.Duplicate)
+		require.Equal(t, event.IDDerived, p.events()[0].Envelope.IDSource)
+	})
+	t.Run("that have neither id nor time, by their content", func(t *testing.T) {
+		p := newPorch(t)
+		first, second := p.accept(arrival("")), p.accept(arrival(""))
+		require.Equal(t, first.Key, second.Key)
+		require.True(t, second.Duplicate)
+		require.Equal(t, event.IDContent, p.events()[0].Envelope.IDSource)
+		require.Equal(t, event.ContentKey(p.events()[0].Envelope.ID, 1), first.Key)
+	})
+	t.Run("from an hour ahead", func(t *testing.T) {
+		p := newPorch(t)
+		a := arrival("a")
+		a.Envelope.OccurredAt = noon.Add(time.Hour)
+		require.Empty(t, p.accept(a).Quarantined)
+	})
+}
+
+func TestDoorKnowsEvents(t *testing.T) {
+	t.Run("that come again: one audit entry, and no second copy", func(t *testing.T) {
+		p := newPorch(t)
+		first, second := p.accept(arrival("a")), p.accept(arrival("a"))
+		require.Equal(t, bridge.Receipt{Key: first.Key, Sequence: first.Sequence, Duplicate: true}, second)
+		require.Len(t, p.events(), 1)
+		d := p.duplicates()[0]
+		require.Len(t, p.duplicates(), 1)
+		require.Equal(t, p.events()[0].Ref, d.Event)
+		require.Equal(t, event.StageBridge, d.Stage)
+		require.Equal(t, "amqp queue orders", d.Delivery)
+		require.Equal(t, noon, d.At)
+	})
+	t.Run("that come again and again: an entry each", func(t *testing.T) {
+		p := newPorch(t)
+		for range 3 {
+			p.accept(arrival("a"))
+		}
+		ids := map[string]bool{}
+		for _, d := range p.duplicates() {
+			ids[d.ID] = true
+		}
+		require.Len(t, ids, 2)
+	})
+	t.Run("that are its own repeat after a lost answer: no duplicate", func(t *testing.T) {
+		p := newPorch(t)
+		a := arrival("a")
+		a.Nonce = event.NewNonce()
+		first := p.accept(a)
+		a.Again = true
+		require.Equal(t, first, p.accept(a))
+		require.Empty(t, p.duplicates())
+	})
+	t.Run("whose entry it could not write: the repeat is the same entry", func(t *testing.T) {
+		var audit forgetful
+		p := newPorch(t, func(o *bridge.DoorOptions) { audit.Audit = o.Audit; o.Audit = &audit })
+		p.accept(arrival("a"))
+		a := arrival("a")
+		a.Nonce = event.NewNonce()
+		_, err := p.Accept(t.Context(), a)
+		require.ErrorIs(t, err, streams.ErrUnknown)
+		p.accept(a)
+		duplicates := p.duplicates()
+		require.Len(t, duplicates, 2)
+		require.Equal(t, duplicates[0].ID, duplicates[1].ID)
+	})
+	t.Run("that share an id and have another body: a dead letter for the second, once", func(t *testing.T) {
+		p := newPorch(t)
+		first := p.accept(arrival("a"))
+		other := arrival("a")
+		other.Envelope.Data = []byte(`{"n":2}`)
+		other.Body = other.Envelope.Data
+		r := p.accept(other)
+		require.Equal(t, event.CauseIDConflict, r.Quarantined)
+		require.Equal(t, event.ConflictKey(first.Key, event.Digest(other.Body)), r.Key)
+		require.Equal(t, r, p.accept(other))
+		letters := p.letters()
+		require.Len(t, letters, 1)
+		require.Equal(t, `{"n":2}`, string(letters[0].Data))
+		require.Contains(t, letters[0].Detail, string(first.Key))
+		require.Len(t, p.events(), 1)
+		require.Empty(t, p.duplicates())
+	})
+	t.Run("even if their copy has ended and is gone", func(t *testing.T) {
+		p := newPorch(t)
+		first := p.accept(arrival("a"))
+		p.accept(arrival("b"))
+		require.NoError(t, p.log.Events.Trim(t.Context(), 2))
+		second := p.accept(arrival("a"))
+		require.True(t, second.Duplicate)
+		require.Equal(t, first.Key, p.duplicates()[0].Event.Key)
+		require.Equal(t, "a", p.duplicates()[0].Event.ID)
+	})
+	t.Run("from one source only as long as sources count", func(t *testing.T) {
+		p := newPorch(t)
+		other := arrival("a")
+		other.Envelope.Source = "warehouse"
+		require.NotEqual(t, p.accept(arrival("a")).Key, p.accept(other).Key)
+	})
+}
+
+// forgetful loses its first answer.
+type forgetful struct {
+	bridge.Audit
+	done bool
+}
+
+func (f *forgetful) AppendDuplicate(ctx context.Context, d event.Duplicate) error {
+	err := f.Audit.AppendDuplicate(ctx, d)
+	if !f.done {
+		f.done = true
+		return errors.Join(streams.ErrUnknown, err)
+	}
+	return err
+}
+
+func TestDoorQuarantines(t *testing.T) {
+	quarantine := func(o *bridge.DoorOptions) { o.MissingID = bridge.MissingQuarantine }
+	for name, c := range map[string]struct {
+		a      func() bridge.Arrival
+		cause  event.Cause
+		detail string
+	}{
+		"what is no event": {func() bridge.Arrival {
+			a := arrival("a")
+			a.Err = errors.New("the body is not JSON")
+			return a
+		}, event.CauseUndecodable, "the body is not JSON"},
+		"what has no id, where one is wanted": {func() bridge.Arrival {
+			return arrival("")
+		}, event.CauseMissingID, "it has no id, and events without one are refused here"},
+		"what claims to occur more than an hour from now": {func() bridge.Arrival {
+			a := arrival("a")
+			a.Envelope.OccurredAt = noon.Add(time.Hour + time.Second)
+			return a
+		}, event.CauseFuture, "it claims to occur at 2026-05-01T13:00:01Z, more than 1h0m0s from now"},
+		"what occurs in the year 9999": {func() bridge.Arrival {
+			a := arrival("a")
+			a.Envelope.OccurredAt = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
+			return a
+		}, event.CauseFuture, "it claims to occur at 9999-12-31T00:00:00Z, more than 1h0m0s from now"},
+		"what has too many headers": {func() bridge.Arrival {
+			a := arrival("a")
+			a.Delivery.Headers = json.RawMessage(`{"big":"` + strings.Repeat("x", 50_000) + `"}`)
+			return a
+		}, event.CauseHeadersTooLarge, "headers of"},
+		"what is too large for an event": {func() bridge.Arrival {
+			a := arrival("a")
+			a.Body = bytes.Repeat([]byte("x"), 8<<20+1)
+			a.Envelope.Data = a.Body
+			return a
+		}, event.CauseOversize, "payload of 8388609 bytes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPorch(t, quarantine)
+			a := c.a()
+			r := p.accept(a)
+			require.Equal(t, c.cause, r.Quarantined)
+			require.Equal(t, event.DeliveryKey("default", "shop", "order.placed", "application/json", a.Body), r.Key)
+
+			again := p.accept(c.a())
+			require.Equal(t, r, again, "once, however often it comes")
+
+			letters := p.letters()
+			require.Len(t, letters, 1)
+			l := letters[0]
+			require.Equal(t, event.LetterDelivery, l.Kind)
+			require.Contains(t, l.Detail, c.detail)
+			require.Equal(t, noon, l.At)
+			require.True(t, bytes.Equal(a.Body, l.Data))
+			require.Equal(t, a.Delivery, *l.Delivery)
+			require.Equal(t, "order.placed", l.Envelope.Type)
+			require.Empty(t, p.events())
+		})
+	}
+	t.Run("under its tenant, if that can be one", func(t *testing.T) {
+		for tenant, want := range map[string]string{"acme": "acme", "": "default", "\xff": "default", strings.Repeat("t", 256): "default"} {
+			p := newPorch(t)
+			a := arrival("a")
+			a.Envelope.Tenant, a.Err = tenant, errors.New("no event")
+			p.accept(a)
+			require.Equal(t, want, p.letters()[0].Tenant)
+		}
+	})
+}
+
+func TestDoorStaysShut(t *testing.T) {
+	broken := errors.New("no server")
+	t.Run("when the event cannot be stored", func(t *testing.T) {
+		p := newPorch(t, func(o *bridge.DoorOptions) {
+			o.Events = &gatedEvents{Events: o.Events, ask: func(context.Context, event.Envelope) error { return broken }}
+		})
+		_, err := p.Accept(t.Context(), arrival("a"))
+		require.ErrorIs(t, err, broken)
+	})
+	t.Run("when the dead letter cannot be stored", func(t *testing.T) {
+		p := newPorch(t, func(o *bridge.DoorOptions) { o.Letters = noLetters{broken} })
+		a := arrival("a")
+		a.Err = errors.New("no event")
+		_, err := p.Accept(t.Context(), a)
+		require.ErrorIs(t, err, broken)
+	})
+	t.Run("to what does not even fit a dead letter", func(t *testing.T) {
+		p := newPorch(t)
+		a := arrival("a")
+		a.Body = bytes.Repeat([]byte("x"), 16<<20)
+		a.Envelope.Data = a.Body
+		_, err := p.Accept(t.Context(), a)
+		require.ErrorAs(t, err, new(*streams.TooLargeError))
+		require.Empty(t, p.letters())
+	})
+}
+
+type noLetters struct{ err error }
+
+func (n noLetters) Put(context.Context, event.Letter) (uint64, bool, error) { return 0, false, n.err }

@@ -187,7 +187,9 @@ func (w *world) fill(t *testing.T, ledger *store.Store) {
 	log.Record(w.o2, planned, tried(event.TryTransient, "smtp_451"), event.GaveUp{Message: "m1", Reason: "rounds_exhausted"},
 		event.Dead{Cause: event.CauseRoundsExhausted})
 	log.Record(w.acme, claim)
-	log.Record(w.acme, event.Planned{Nothing: event.NoTemplate}, event.Settled{})
+	log.Record(w.acme, event.Planned{Nothing: event.NoTemplate, Routes: []event.RouteDecision{
+		{Verdict: "no_template", Detail: `no route for events of type "unheard.of"`},
+	}}, event.Settled{})
 	storetest.Apply(t, ledger, log.Lines...)
 }
 

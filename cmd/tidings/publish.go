@@ -180,15 +180,22 @@ func (c *cli) publishHTTP(ctx context.Context, e publish.Event) error {
 	if err != nil {
 		return err
 	}
+	if accepted.Quarantined != "" && !c.json {
+		return quarantined(accepted)
+	}
 	out := published{To: "http", EventID: e.ID, Type: e.Type, Bytes: len(e.Body), Accepted: &accepted}
 	if err := c.printPublished(out); err != nil {
 		return err
 	}
 	if accepted.Quarantined != "" {
-		return &exit{code: exitRefused, err: fmt.Errorf(
-			"it is no event (%s) and became a dead letter: tidings deadletters show %s", accepted.Quarantined, accepted.Key)}
+		return quarantined(accepted)
 	}
 	return nil
+}
+
+func quarantined(a api.Accepted) error {
+	return &exit{code: exitRefused, err: fmt.Errorf(
+		"it is no event (%s) and became a dead letter: tidings deadletters show %s", a.Quarantined, a.Key)}
 }
 
 func (c *cli) printPublished(p published) error {
@@ -200,7 +207,7 @@ func (c *cli) printPublished(p published) error {
 		what += " " + p.EventID
 	}
 	text := fmt.Sprintf("published %s (%d bytes) to %s", what, p.Bytes, p.place())
-	if a := p.Accepted; a != nil && a.Quarantined == "" {
+	if a := p.Accepted; a != nil {
 		text += fmt.Sprintf(" as %s", a.Key)
 		if a.Duplicate {
 			text += ", a duplicate of what was there"

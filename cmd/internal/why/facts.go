@@ -81,9 +81,6 @@ func (t *teller) planned(f event.Planned) (string, []string) {
 	case event.NoRecipient:
 		text = "nothing to send: nobody to tell"
 	}
-	if len(f.Routes) == 0 && f.Nothing == event.NoTemplate {
-		details = append(details, "no route's event pattern matches this type: add a route for it")
-	}
 	if f.Config != "" {
 		details = append(details, "by configuration "+f.Config)
 	}
@@ -91,6 +88,9 @@ func (t *teller) planned(f event.Planned) (string, []string) {
 }
 
 func decision(r event.RouteDecision) string {
+	if r.Route == "" { // it is about all of them
+		return r.Detail + ": add a route, or leave it at that"
+	}
 	text := fmt.Sprintf("route %q: ", r.Route)
 	switch r.Verdict {
 	case "planned":

@@ -144,7 +144,7 @@ func (t *teller) duplicate(r store.Redelivery) {
 		by = " by " + r.Delivery
 	}
 	t.line("duplicate", fmt.Sprintf("came %s%s: known already, so nothing was done", times, by),
-		fmt.Sprintf("recognised by the %s, at %d in %s", r.Stage, r.Sequence, r.Stream))
+		fmt.Sprintf("recognised by %s, at %d in %s", part(r.Stage), r.Sequence, r.Stream))
 }
 
 // clock writes a time as people compare times: in UTC, to the millisecond.

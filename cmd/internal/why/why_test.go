@@ -121,6 +121,9 @@ func TestTell(t *testing.T) {
 				return tx.Duplicate(p, event.NewDuplicate(h.ref, event.StageBridge, "EVENTS", 17, "n1", "amqp queue orders", p.Time))
 			})
 			h.fold(func(tx *store.Tx, p store.Place) error {
+				return tx.Duplicate(p, event.NewDuplicate(h.ref, event.StageHTTP, "EVENTS", 17, "n2", "http", p.Time))
+			})
+			h.fold(func(tx *store.Tx, p store.Place) error {
 				d := event.NewDuplicate(h.ref, event.StageDispatcher, "EVENTS", 40, "", "", p.Time)
 				d.Count = 12
 				return tx.Duplicate(p, d)
@@ -132,7 +135,9 @@ func TestTell(t *testing.T) {
 		},
 		"no_template": func(h *history) {
 			h.claim(0, 0)
-			h.record(event.Planned{Config: "rev1", Nothing: event.NoTemplate}, event.Settled{})
+			h.record(event.Planned{Config: "rev1", Nothing: event.NoTemplate, Routes: []event.RouteDecision{
+				{Verdict: "no_template", Detail: `no route for events of type "order.placed"`},
+			}}, event.Settled{})
 		},
 		"no_recipient": func(h *history) {
 			h.claim(0, 0)

@@ -27,6 +27,13 @@ func idInWords(source event.IDSource) string {
 	return "its id came from " + string(source)
 }
 
+func part(stage event.Stage) string {
+	if stage == event.StageHTTP {
+		return "the HTTP API"
+	}
+	return "the " + string(stage)
+}
+
 func crashReasons() map[string]string {
 	return map[string]string{
 		"owner_gone":    "the process that held it is gone",

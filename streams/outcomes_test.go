@@ -310,3 +310,37 @@ func TestAnExpectedRecordThatHasAgedOutIsAConflictWithNothing(t *testing.T) {
 	require.Zero(t, conflict.Last.Sequence)
 	require.EqualValues(t, 12, conflict.After)
 }
+
+func TestWhatWasAcknowledgedIsThereAfterAKill(t *testing.T) {
+	for name, opt := range durabilities() {
+		t.Run(name, func(t *testing.T) {
+			s := streamstest.NewServer(t, opt)
+			l := s.Log()
+			const n = 300 // in strict durability, most of them in batches
+			var ids [n]string
+			var at [n]streams.Position
+			var wg sync.WaitGroup
+			for i := range n {
+				wg.Go(func() {
+					r := claim(ref(fmt.Sprint(i)), event.State{})
+					p, err := l.Outcomes.Append(t.Context(), r, 0)
+					if err != nil {
+						t.Errorf("append %d: %v", i, err)
+					}
+					ids[i], at[i] = r.ID, p
+				})
+			}
+			wg.Wait()
+			s.KillRestart()
+			l = s.Log()
+			for i := range n {
+				e, err := l.Outcomes.Entry(t.Context(), at[i].Sequence)
+				require.NoError(t, err)
+				require.Equal(t, ids[i], e.Header.Get(streams.HeaderRecordID))
+			}
+			info, err := l.Outcomes.Info(t.Context())
+			require.NoError(t, err)
+			require.EqualValues(t, n, info.Messages)
+		})
+	}
+}

@@ -48,8 +48,9 @@ type Options struct {
 	// Sizes of the streams in bytes. Zero: 8 GiB, 8 GiB and 2 GiB. The server
 	// sets the space aside, so it must allow for the sum.
 	EventsMaxBytes, OutcomesMaxBytes, DeadLettersMaxBytes int64
-	Identity                                              event.Identity
-	Logger                                                *slog.Logger // nil: none
+
+	Identity event.Identity
+	Logger   *slog.Logger // nil: none
 }
 
 func (o Options) withDefaults() Options {

@@ -124,7 +124,7 @@ func (b *Bridge) handle(msg *message.Message) error {
 		BackoffMultiplier: 2, BackoffRandomizationFactor: 0.5,
 	})
 	for {
-		_, err := b.door.Accept(msg.Context(), arrival)
+		err := b.accept(msg.Context(), arrival)
 		if err == nil {
 			b.state.accepted()
 			return nil
@@ -137,6 +137,17 @@ func (b *Bridge) handle(msg *message.Message) error {
 			return errGivenBack
 		}
 	}
+}
+
+// acceptTimeout bounds one try, so that a log that does not answer is noticed.
+// It is longer than any answer takes.
+const acceptTimeout = 20 * time.Second
+
+func (b *Bridge) accept(ctx context.Context, a Arrival) error {
+	ctx, cancel := context.WithTimeout(ctx, acceptTimeout)
+	defer cancel()
+	_, err := b.door.Accept(ctx, a)
+	return err
 }
 
 // keep leaves a delivery un-acknowledged that no dead letter can hold: it would

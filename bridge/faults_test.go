@@ -16,6 +16,7 @@ import (
 	"tidings/bridge/bridgetest"
 	"tidings/streams"
 	"tidings/streams/event"
+	"tidings/streams/streamstest"
 )
 
 // gatedEvents asks before it stores an event.
@@ -327,6 +328,55 @@ func TestDeliveryThatFitsNowhereStaysWhileOthersPass(t *testing.T) {
 	w.back(1)
 	require.Equal(t, 1, w.said.count("too large for a dead letter"))
 	require.Empty(t, w.letters())
+}
+
+func TestLogServerThatRestarts(t *testing.T) {
+	w := withQueue(t)
+	server := streamstest.NewServer(t)
+	w.log = server.Log()
+	w.door = bridge.DoorOptions{Events: w.log.Events, Letters: w.log.DeadLetters, Audit: w.log.Outcomes}
+	var once sync.Once
+	half := make(chan struct{})
+	g := w.gate(func(context.Context, event.Envelope) error { return nil })
+	g.ask = func(context.Context, event.Envelope) error {
+		if g.calls.Load() >= 1000 {
+			once.Do(func() { close(half) })
+		}
+		return nil
+	}
+	w.publish(messages(2000)...)
+
+	w.start()
+	<-half
+	server.Restart()
+
+	w.settled(2000)
+	require.Len(t, w.ids(), 2000)
+	require.Empty(t, w.letters())
+}
+
+func TestConsumerTimeout(t *testing.T) {
+	w := withQueue(t)
+	node := bridgetest.Private(t)
+	set := func(timeout, tick string) {
+		_, err := node.Ctl(context.WithoutCancel(t.Context()), "eval", "application:set_env(rabbit, consumer_timeout, "+timeout+
+			"), application:set_env(rabbit, channel_tick_interval, "+tick+").")
+		require.NoError(t, err)
+	}
+	set("500", "200")
+	t.Cleanup(func() { set("1800000", "60000") })
+	pass := make(chan struct{})
+	w.gate(func(context.Context, event.Envelope) error { <-pass; return nil })
+	w.publish(plain("a"))
+
+	w.start()
+
+	w.eventually("trouble", func() bool { return !w.ready() && w.bridge.Status().InHand == 1 })
+	require.Contains(t, w.bridge.Status().Reason, "the broker closed the channel: ")
+	require.Contains(t, w.bridge.Status().Reason, "timed out")
+	close(pass)
+	w.settled(1)
+	require.Len(t, w.duplicates(), 1, "the broker had given it to another, which was us")
 }
 
 func TestHandlerThatPanicsDoesNotLoop(t *testing.T) {

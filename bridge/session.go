@@ -165,8 +165,12 @@ func (ss *session) reason() error {
 	}
 	select {
 	case err := <-ss.closed:
-		if err != nil {
+		switch {
+		case err == nil:
+		case ss.conn.IsClosed():
 			return fmt.Errorf("connection to %s lost: %w", ss.sub.state.status.Broker, err)
+		default:
+			return fmt.Errorf("the broker closed the channel: %w", err)
 		}
 	case <-time.After(closeTimeout):
 	}

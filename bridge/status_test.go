@@ -8,6 +8,9 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
+
+	"tidings/streams/event"
+	"tidings/streams/streamstest"
 )
 
 func TestReadiness(t *testing.T) {
@@ -103,6 +106,25 @@ func TestReadiness(t *testing.T) {
 		tr.connecting()
 		require.Equal(t, `connecting to rabbit:5672 vhost "shop"`, tr.get().Reason)
 	})
+}
+
+func TestMessagesOfAnotherSubscriber(t *testing.T) {
+	log := streamstest.New(t)
+	door := NewDoor(DoorOptions{Events: log.Events, Letters: log.DeadLetters, Audit: log.Outcomes})
+	b, err := New(Config{URL: "amqp://127.0.0.1/", Queue: "orders"}, door, Options{})
+	require.NoError(t, err)
+	msg, err := marshaler{}.Unmarshal(amqp.Delivery{
+		Acknowledger: &amqp.Channel{}, Headers: amqp.Table{"event-id": int64(7), "tenant-id": "acme"},
+		RoutingKey: "order.placed", Body: []byte("x"),
+	})
+	require.NoError(t, err)
+
+	require.NoError(t, b.handle(msg))
+
+	stored, err := log.Events.Get(t.Context(), 1)
+	require.NoError(t, err)
+	require.Equal(t, event.Envelope{Tenant: "acme", ID: "7", IDSource: event.IDHeader, Type: "order.placed", Data: []byte("x")}, stored.Envelope)
+	require.JSONEq(t, `{"event-id":{"l":7},"tenant-id":"acme"}`, string(stored.Headers))
 }
 
 func TestMarshalerRefusesWhatIsNoDelivery(t *testing.T) {

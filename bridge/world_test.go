@@ -3,6 +3,7 @@ package bridge_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"strings"
 	"sync"
@@ -137,10 +138,13 @@ func (w *world) acknowledged() {
 	require.Zero(w, w.waiting(ch), "left in the queue")
 }
 
-// stored returns the number of events.
+// stored returns the number of events, or -1 if the log does not answer.
 func (w *world) stored() int {
 	w.Helper()
 	info, err := w.log.Events.Info(w.Context())
+	if errors.Is(err, streams.ErrUnavailable) {
+		return -1
+	}
 	require.NoError(w, err)
 	return int(info.Messages)
 }

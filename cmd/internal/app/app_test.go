@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
 	"tidings/cmd/internal/app"
@@ -214,4 +215,23 @@ func TestTermFinishesWhatIsInHand(t *testing.T) {
 	require.Zero(t, rows[0].Crashes)
 	require.Equal(t, 1, w.hooks.Count())
 	p.terminate()
+}
+
+func TestAHorizonOfZeroIsForEver(t *testing.T) {
+	w := newWorld(t, nil)
+	w.add("horizon: 0")
+	client, stop := w.start()
+	w.eventually("the log is open", func() bool { return w.part(client, "log").Ready })
+	stop()
+	s, err := embedded.Start(t.Context(), embedded.Options{StoreDir: filepath.Join(w.conf.Data, "nats")})
+	require.NoError(t, err)
+	t.Cleanup(s.Shutdown)
+	nc, err := s.Connect("test")
+	require.NoError(t, err)
+	t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
+	require.NoError(t, err)
+	stream, err := js.Stream(t.Context(), streams.OutcomesStream)
+	require.NoError(t, err)
+	require.Zero(t, stream.CachedInfo().Config.MaxAge)
 }

@@ -45,7 +45,7 @@ func (l *logPart) open(ctx context.Context, c config.Config, dir *directory, log
 		return nil, err
 	}
 	log, err := l.openStreams(ctx, nc, streams.Options{
-		Durability: durability, Replicas: c.NATS.Replicas, Horizon: c.Horizon.Std(),
+		Durability: durability, Replicas: c.NATS.Replicas, Horizon: horizonOf(c),
 		Identity: c.EventIdentity(), Logger: logger,
 	}, logger)
 	if err != nil {
@@ -60,6 +60,15 @@ func (l *logPart) open(ctx context.Context, c config.Config, dir *directory, log
 	l.log.Store(log)
 	l.reason.Store("")
 	return shutdown, nil
+}
+
+// horizonOf returns the horizon as the log takes it, where negative is for ever
+// and zero the default.
+func horizonOf(c config.Config) time.Duration {
+	if c.Horizon == 0 {
+		return -1
+	}
+	return c.Horizon.Std()
 }
 
 func (l *logPart) connect(ctx context.Context, c config.Config, dir *directory, durability streams.Durability, logger *slog.Logger) (*nats.Conn, func(), error) {

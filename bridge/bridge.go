@@ -165,6 +165,9 @@ func (b *Bridge) keep(ctx context.Context, g grip, a Arrival, why error) error {
 
 // hold waits before the door is tried again, and reports whether it makes sense.
 func (b *Bridge) hold(ctx context.Context, g grip, err error, pause time.Duration) bool {
+	if g.over(ctx) {
+		return false
+	}
 	left := b.config.HoldFor - b.opts.Now().Sub(b.state.refused(err))
 	if left <= 0 {
 		g.giveBack(err)
@@ -208,6 +211,18 @@ type grip struct {
 	ended <-chan struct{}
 	// giveBack ends the session because of an error.
 	giveBack func(error)
+}
+
+// over reports whether there is no use in trying again.
+func (g grip) over(ctx context.Context) bool {
+	select {
+	case <-g.ended:
+		return true
+	case <-ctx.Done():
+		return true
+	default:
+		return false
+	}
 }
 
 type gripKey struct{}

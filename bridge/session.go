@@ -61,8 +61,8 @@ func (s *subscriber) open(ctx context.Context, out chan<- *message.Message) (*se
 		return nil, err
 	}
 	session.ctx, session.kill = context.WithCancelCause(context.WithoutCancel(ctx))
-	session.looking.Go(session.look)
 	s.state.consuming(conn)
+	session.looking.Go(session.look)
 	return session, nil
 }
 

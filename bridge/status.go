@@ -73,6 +73,7 @@ type tracker struct {
 	busy    time.Time
 	waiting time.Time
 	since   time.Time // of the consumer
+	unseen  int       // how often in a row the queue had no consumer
 }
 
 func newTracker(c Config, log *slog.Logger, now func() time.Time, stall time.Duration) *tracker {
@@ -111,7 +112,7 @@ func (t *tracker) reason(now time.Time) string {
 	switch {
 	case !t.trouble.IsZero():
 		return t.why
-	case t.status.Consumers == 0:
+	case t.unseen > 1: // once may be the moment before it shows
 		return fmt.Sprintf("queue %q has no consumer although one was registered", t.status.Queue)
 	case !t.busy.IsZero() && now.Sub(latest(moved, t.busy)) > t.stall:
 		return fmt.Sprintf("%d deliveries are in hand and none was acknowledged for %s", t.status.InHand, now.Sub(latest(moved, t.busy)).Round(time.Second))
@@ -143,7 +144,8 @@ func (t *tracker) consuming(conn *amqp.Connection) {
 	if t.sessions++; t.sessions > 1 {
 		t.status.Reconnects++
 	}
-	t.phase, t.since, t.trouble, t.busy, t.waiting, t.why = phaseConsuming, t.now(), time.Time{}, time.Time{}, time.Time{}, ""
+	t.phase, t.why, t.since, t.unseen = phaseConsuming, "", t.now(), 0
+	t.trouble, t.busy, t.waiting = time.Time{}, time.Time{}, time.Time{}
 	t.status.Connected, t.status.InHand, t.status.Waiting, t.status.Consumers = true, 0, -1, -1
 	t.once(slog.LevelInfo, "consuming", "version", conn.Properties["version"], "window", t.status.Window)
 }
@@ -215,6 +217,10 @@ func (t *tracker) saw(ready, consumers int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.status.Waiting, t.status.Consumers = ready, consumers
+	t.unseen++
+	if consumers > 0 {
+		t.unseen = 0
+	}
 	switch {
 	case ready == 0:
 		t.waiting = time.Time{}

@@ -68,7 +68,12 @@ func TestReadiness(t *testing.T) {
 			now = now.Add(20 * time.Second)
 			tr.saw(1, 1)
 		}, ""},
+		"ready while the consumer does not show yet": {func(tr *tracker) {
+			tr.saw(0, 0)
+		}, ""},
 		"not ready when the consumer is gone without a word": {func(tr *tracker) {
+			tr.saw(0, 1)
+			tr.saw(0, 0)
 			tr.saw(0, 0)
 		}, `queue "orders" has no consumer although one was registered`},
 		"not ready when the log takes nothing": {func(tr *tracker) {

@@ -1,6 +1,7 @@
 package projector_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"path/filepath"
@@ -85,18 +86,18 @@ func (s *slice) cut(last uint64, others ...streams.Entry) {
 	})
 }
 
-func (s *slice) Info(context.Context) (streams.StreamInfo, error) {
+func (s *slice) Info(ctx context.Context) (streams.StreamInfo, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return streams.StreamInfo{Created: s.created, First: s.first, Last: s.last, Messages: uint64(len(s.entries))}, s.down
+	return streams.StreamInfo{Created: s.created, First: s.first, Last: s.last, Messages: uint64(len(s.entries))}, cmp.Or(ctx.Err(), s.down)
 }
 
-func (s *slice) Entry(_ context.Context, sequence uint64) (streams.Entry, error) {
+func (s *slice) Entry(ctx context.Context, sequence uint64) (streams.Entry, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, e := range s.entries {
 		if e.Sequence == sequence {
-			return e, s.down
+			return e, cmp.Or(ctx.Err(), s.down)
 		}
 	}
 	return streams.Entry{}, streams.ErrNotFound

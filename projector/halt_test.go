@@ -86,6 +86,30 @@ func TestALedgerThatDoesNotFitItsStream(t *testing.T) {
 	}
 }
 
+// The sequences go on without a gap here, so nobody who only follows notices.
+func TestASequenceThatIsGivenAgainHalts(t *testing.T) {
+	w := newWorld(t)
+	w.events(t, 3)
+	p, s, stop := w.run(t)
+	defer stop()
+	caughtUp(t, p, 6)
+	before := digest(t, s)
+
+	log := storetest.Log{}
+	for range 4 {
+		log.Record(storetest.Ref("acme", 50), event.Claimed{})
+	}
+	others := entriesOf(t, log.Lines)
+	for i := range others {
+		others[i].Sequence = uint64(5 + i)
+	}
+	w.outcomes.cut(4, others...) // 5 and 6 are others now; 7 and 8 are new
+	halt := halted(t, p, outcomes)
+	require.Equal(t, projector.ReasonOtherEntry, halt.Reason)
+	require.Equal(t, uint64(6), halt.Sequence)
+	require.Equal(t, before, digest(t, s))
+}
+
 func TestGaps(t *testing.T) {
 	t.Run("a gap halts, naming the first missing entry; what came before it is folded", func(t *testing.T) {
 		w := newWorld(t)

@@ -238,6 +238,20 @@ func TestWhatTheStreamsForgetTheLedgerForgets(t *testing.T) {
 			require.NoError(t, err)
 		})
 	}
+	t.Run("a letter that was deleted while it was down, although another came", func(t *testing.T) {
+		w := newWorld(t)
+		w.letters.append(letterEntry(t, 1, letter(1)), letterEntry(t, 2, letter(2)))
+		w.folded(t)
+		w.letters.remove(1)
+		w.letters.append(letterEntry(t, 3, letter(3)))
+		p, s, stop := w.run(t)
+		defer stop()
+		eventually(t, func() bool { return p.Status().Ready() })
+		_, err := s.DeadLetter(letter(1))
+		require.ErrorIs(t, err, store.ErrNotFound)
+		_, err = s.DeadLetter(letter(3))
+		require.NoError(t, err)
+	})
 	t.Run("letters that were deleted before they were seen are not waited for", func(t *testing.T) {
 		w := newWorld(t)
 		w.letters.append(letterEntry(t, 1, letter(1)), letterEntry(t, 2, letter(2)), letterEntry(t, 3, letter(3)))

@@ -94,6 +94,21 @@ func TestUpdate(t *testing.T) {
 	})
 }
 
+func TestAnOlderRecordDoesNotMoveARowBack(t *testing.T) {
+	s, log := storetest.Open(t), &storetest.Log{}
+	ref := storetest.Ref("acme", 0)
+	log.Record(ref, event.Claimed{})
+	log.Record(ref, event.Settled{})
+	storetest.Apply(t, s, log.Lines[1])
+	storetest.Apply(t, s, log.Lines[0])
+	row, err := s.Event(ref.Key)
+	require.NoError(t, err)
+	require.Equal(t, event.PhaseSettled, row.Phase)
+	history, err := s.History(ref.Key, 0, 0)
+	require.NoError(t, err)
+	require.Len(t, history, 2, "but it is in the audit, in its place")
+}
+
 func TestDuplicates(t *testing.T) {
 	ref := storetest.Ref("acme", 0)
 

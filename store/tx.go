@@ -39,8 +39,7 @@ func (t *Tx) Record(p Place, r event.Record) error {
 	if !r.Event.Key.Valid() {
 		return fmt.Errorf("record %s at %d: %q is not an event key", r.ID, p.Sequence, r.Event.Key)
 	}
-	fresh, err := t.audit(recordEntry(p, r))
-	if err != nil || !fresh {
+	if err := t.audit(recordEntry(p, r)); err != nil {
 		return err
 	}
 	c, err := t.change(r.Event.Key)
@@ -75,7 +74,7 @@ func (t *Tx) Duplicate(p Place, d event.Duplicate) error {
 	if err != nil || !newer {
 		return err
 	}
-	if _, err := t.audit(duplicateEntry(p, d)); err != nil {
+	if err := t.audit(duplicateEntry(p, d)); err != nil {
 		return err
 	}
 	return t.countDuplicates(key, count)
@@ -112,8 +111,7 @@ func (t *Tx) Unknown(p Place, key event.Key, kind event.Kind, u Unknown) error {
 	if !key.Valid() {
 		key = ""
 	}
-	_, err := t.audit(Entry{Sequence: p.Sequence, StoredAt: p.Time.UTC(), Key: key, Kind: kind, Unknown: &u})
-	return err
+	return t.audit(Entry{Sequence: p.Sequence, StoredAt: p.Time.UTC(), Key: key, Kind: kind, Unknown: &u})
 }
 
 // Row returns the row of an event as it stands in this transaction, nil if
@@ -126,20 +124,14 @@ func (t *Tx) Row(key event.Key) (*Row, error) {
 	return c.after, nil
 }
 
-// audit writes an entry, and reports whether it was not there before.
-func (t *Tx) audit(e Entry) (fresh bool, err error) {
-	b, k := t.tx.Bucket(bucketAudit), sequenceKey(e.Sequence)
+// audit writes an entry. Written again, it is the same.
+func (t *Tx) audit(e Entry) error {
+	b := t.tx.Bucket(bucketAudit)
 	b.FillPercent = 0.95 // it grows at its end, so that pages need no room
-	if b.Get(k) != nil {
-		return false, nil
+	if err := putJSON(b, sequenceKey(e.Sequence), e); err != nil || e.Key == "" {
+		return err
 	}
-	if err := putJSON(b, k, e); err != nil {
-		return false, err
-	}
-	if e.Key == "" {
-		return true, nil
-	}
-	return true, t.tx.Bucket(bucketHistory).Put(historyKey(e.Key, e.Sequence), nil)
+	return t.tx.Bucket(bucketHistory).Put(historyKey(e.Key, e.Sequence), nil)
 }
 
 // forget takes an entry out of the audit.

@@ -36,12 +36,12 @@ func pages(t *testing.T) map[string]string {
 
 var (
 	fenced     = regexp.MustCompile("(?ms)^( *)```([a-z]*)\n(.*?)^ *```$")
-	indented   = regexp.MustCompile("(?m)^    (\\S.*)$")
+	indented   = regexp.MustCompile(`(?m)^    (\S.*)$`)
 	code       = regexp.MustCompile("`([^`\n]+)`")
 	link       = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	heading    = regexp.MustCompile(`(?m)^#+ (.*)$`)
-	testOf     = regexp.MustCompile("\\[`((?:Test|Fuzz)\\w+)`\\]\\(([^)]+)\\)")
-	testName   = regexp.MustCompile("`((?:Test|Fuzz)[A-Z]\\w+)`")
+	testOf     = regexp.MustCompile(`\[\x60((?:Test|Fuzz)\w+)\x60\]\(([^)]+)\)`)
+	testName   = regexp.MustCompile(`\x60((?:Test|Fuzz)[A-Z]\w+)\x60`)
 	quoted     = regexp.MustCompile(`(?s)"([^"]+)"`)
 	nextBullet = regexp.MustCompile(`(?m)^(- |\*\*|#|$)`)
 )

@@ -15,6 +15,7 @@ import (
 
 	"tidings/dispatcher/channel/email"
 	"tidings/dispatcher/channel/webhook"
+	"tidings/dispatcher/plan"
 )
 
 var page = filepath.Join("..", "..", "..", "docs", "configuration.md")
@@ -131,6 +132,34 @@ func textOfLeaf(v reflect.Value) string {
 		parts[i] = fmt.Sprint(v.Index(i).Interface())
 	}
 	return strings.Join(parts, ",")
+}
+
+// Every piece of YAML on these pages is a configuration that starts.
+func TestYAMLOnPagesIsValid(t *testing.T) {
+	top := filepath.Join("..", "..", "..")
+	block := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
+	for _, name := range []string{"README.md", "docs/configuration.md"} {
+		data, err := os.ReadFile(filepath.Join(top, filepath.FromSlash(name)))
+		require.NoError(t, err)
+		blocks := block.FindAllStringSubmatch(string(data), -1)
+		require.NotEmpty(t, blocks, name)
+		for _, b := range blocks {
+			dir := t.TempDir()
+			require.NoError(t, os.CopyFS(dir, os.DirFS(filepath.Join(top, "examples", "shop"))))
+			file := filepath.Join(dir, "tidings.yaml")
+			require.NoError(t, os.WriteFile(file, []byte(b[1]), 0o600))
+			c, err := Load(file, nil)
+			require.NoError(t, err, name)
+			require.NoError(t, c.Validate(), name)
+			channels := map[string]plan.Channel{}
+			for name, ch := range c.Channels {
+				channels[name] = plan.Channel{Kind: plan.Kind(ch.Kind)}
+			}
+			p, err := plan.Compile(c.Rules, os.DirFS(filepath.Join(dir, "templates")), plan.Options{Secret: []byte("x"), Channels: channels})
+			require.NoError(t, err, name)
+			require.Empty(t, p.Warnings(), name)
+		}
+	}
 }
 
 func TestPageHasTheDefaultsOfSenders(t *testing.T) {

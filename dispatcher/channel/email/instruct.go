@@ -64,7 +64,7 @@ func (d *dialogue) instruct(ctx context.Context, err error) error {
 // obey says what a reply asks for.
 func (d *dialogue) obey(r *replyError) error {
 	switch {
-	case r.code/100 == 4, demandsLogin(r.code):
+	case r.code/100 == 4, !d.aboutMail(), demandsLogin(r.code):
 		return channel.Transient(r.key(), r)
 	case r.code/100 == 5:
 		return channel.Permanent(r.key(), r)

@@ -58,6 +58,7 @@ type Mail struct {
 	MessageID string // without the angle brackets
 	Subject   string // decoded
 	TLS       bool
+	UTF8      bool   // SMTPUTF8 was asked for
 	User      string // who logged in
 	Received  time.Time
 }
@@ -206,11 +207,11 @@ func (s *session) Auth(string) (sasl.Server, error) {
 
 func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
-func (s *session) Mail(from string, _ *smtp.MailOptions) error {
+func (s *session) Mail(from string, o *smtp.MailOptions) error {
 	if s.sink.o.Username != "" && s.mail.User == "" {
 		return Refuse(530, "5.7.0", "authentication required")
 	}
-	s.mail.From = from
+	s.mail.From, s.mail.UTF8 = from, o.UTF8
 	return s.sink.answer(s.conn, StepMail, s.mail)
 }
 

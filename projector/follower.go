@@ -74,9 +74,6 @@ func (f *follower) run(ctx context.Context) {
 
 // rest says why nothing moves, and waits.
 func (f *follower) rest(ctx context.Context, err error, pause time.Duration) {
-	if err == nil {
-		err = errors.New("the stream ended")
-	}
 	f.progress.asking(fmt.Sprintf("cannot follow %s: %v", f.name, err))
 	f.log.Warn("projector cannot follow, and tries again", "in", pause.Round(time.Millisecond), "error", err)
 	select {

@@ -68,6 +68,9 @@ func compare(tx *bbolt.Tx, index map[string]bool, counts map[string]int) error {
 	})
 }
 
+// SetSteps bounds the work of one page.
+func (s *Store) SetSteps(n int) { s.steps = n }
+
 // PutSchema makes the file one of another schema.
 func (s *Store) PutSchema(version int) error {
 	return s.db.Update(func(tx *bbolt.Tx) error { return putJSON(tx.Bucket(bucketMeta), []byte("schema"), version) })

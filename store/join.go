@@ -36,9 +36,9 @@ func (s span) below(bound []byte) []byte {
 // that suffix for the next time, or when its steps are used up. It returns the
 // bound at which to go on; nil means that there is nothing more. Each span
 // leads in turn: whatever the others have beyond its suffix is jumped over.
-func join(spans []span, bound, floor []byte, visit func(suffix []byte) (bool, error)) ([]byte, error) {
+func join(spans []span, bound, floor []byte, steps int, visit func(suffix []byte) (bool, error)) ([]byte, error) {
 	agreed := 0 // so many spans in a row have the last suffix found
-	for step := range maxSteps {
+	for step := range steps {
 		found := spans[step%len(spans)].below(bound)
 		if found == nil || bytes.Compare(found, floor) < 0 {
 			return nil, nil

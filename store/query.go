@@ -144,7 +144,7 @@ func page[T any](s *Store, bucket []byte, q search, fits func(T) bool) (Page[T],
 		for i, prefix := range q.ranges {
 			spans[i] = span{cursor: index.Cursor(), prefix: prefix}
 		}
-		next, err := join(spans, bound, floor, func(suffix []byte) (bool, error) {
+		next, err := join(spans, bound, floor, s.steps, func(suffix []byte) (bool, error) {
 			var item T
 			found, err := getJSON(values, []byte(keyIn(suffix)), &item)
 			if err != nil || !found || !fits(item) {

@@ -52,8 +52,9 @@ type Options struct {
 // Store is an open ledger file. Its methods may be called by many goroutines;
 // Update runs one transaction at a time.
 type Store struct {
-	db   *bbolt.DB
-	path string
+	db    *bbolt.DB
+	path  string
+	steps int // bound on work of one page
 }
 
 // Open opens the ledger file at path, and makes it if there is none. It returns
@@ -69,7 +70,7 @@ func Open(path string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, openError(path, err)
 	}
-	s := &Store{db: db, path: path}
+	s := &Store{db: db, path: path, steps: maxSteps}
 	if err := s.prepare(o.ReadOnly); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}

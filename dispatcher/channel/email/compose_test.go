@@ -179,7 +179,6 @@ func FuzzAddress(f *testing.F) {
 		before := server.Count()
 
 		_, err := sender.Send(t.Context(), m)
-
 		if err != nil {
 			result, _, _ := channel.Classify(err)
 			require.Equal(t, event.TryPermanent, result, "%v", err)

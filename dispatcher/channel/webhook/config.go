@@ -28,7 +28,7 @@ const (
 	// that close idle connections earliest do so after five seconds.
 	IdleTimeout = 4 * time.Second
 
-	maxIdlePerHost    = 64
+	maxIdlePerHost    = 512
 	maxResponseHeader = 64 << 10
 )
 

@@ -240,6 +240,10 @@ func TestTLS(t *testing.T) {
 	_, port, err := net.SplitHostPort(server.Listener.Addr().String())
 	require.NoError(t, err)
 	plain := serve(t, func(http.ResponseWriter, *http.Request) {})
+	mute := httptest.NewUnstartedServer(nil)
+	mute.Config.ConnState = func(c net.Conn, _ http.ConnState) { _ = c.Close() }
+	mute.Start()
+	t.Cleanup(mute.Close)
 
 	for name, c := range map[string]struct {
 		ca     string
@@ -251,6 +255,7 @@ func TestTLS(t *testing.T) {
 		"a certificate that nobody vouches for":   {"", server.URL, event.TryTransient, channel.CodeTLSFailed},
 		"a certificate for another host":          {ca, "https://localhost:" + port, event.TryTransient, channel.CodeTLSFailed},
 		"a server that speaks no TLS":             {ca, strings.Replace(plain.URL, "http:", "https:", 1), event.TryTransient, channel.CodeTLSFailed},
+		"a server that ends the handshake":        {ca, strings.Replace(mute.URL, "http:", "https:", 1), event.TryTransient, channel.CodeTLSFailed},
 		"a server that wants TLS and gets no TLS": {ca, "http://" + server.Listener.Addr().String(), event.TryPermanent, "http_400"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -331,6 +336,18 @@ func TestAnswersAreReadNoFurtherThanNeeded(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, ctx.Err(), "the rest was not waited for")
 	})
+}
+
+func TestAClosedSenderConnectsToNobody(t *testing.T) {
+	server := serve(t, func(http.ResponseWriter, *http.Request) {})
+	sender := newSender(t, webhook.Config{AllowPrivate: true})
+	require.NoError(t, sender.Close())
+
+	_, err := sender.Send(t.Context(), message(server.URL, "m-1"))
+
+	result, code, _ := channel.Classify(err)
+	require.Equal(t, event.TryTransient, result, "%v", err)
+	require.Equal(t, channel.CodeCanceled, code)
 }
 
 func TestAnswersThatSayNothing(t *testing.T) {

@@ -61,7 +61,15 @@ func (m Mapping) envelope(d amqp.Delivery, ce map[string]string, data []byte, re
 		e.ContentType = take(ce, "datacontenttype")
 		e.Extensions = extensions(ce, d, e)
 	}
-	return e, cmp.Or(f.err, checkText(e), checkData(e, d.ContentEncoding))
+	return e, cmp.Or(f.err, checkText(e), checkData(e, d.ContentEncoding), checkType(e))
+}
+
+// checkType refuses what no route could ever be for.
+func checkType(e event.Envelope) error {
+	if e.Type != "" {
+		return nil
+	}
+	return errors.New("it has no type: set the AMQP property type, the header event-type, or a routing key")
 }
 
 // identify fills in the id. A CloudEvent has its own or none.

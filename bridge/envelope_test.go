@@ -117,7 +117,7 @@ func TestPlainDelivery(t *testing.T) {
 			"time":    {noon, "2026-05-01T12:00:00Z"},
 			"nothing": {nil, ""},
 		} {
-			e, err := bridge.Mapping{}.FromAMQP(amqp.Delivery{Headers: amqp.Table{"event-id": c.value}})
+			e, err := bridge.Mapping{}.FromAMQP(amqp.Delivery{Type: "t", Headers: amqp.Table{"event-id": c.value}})
 			require.NoError(t, err, name)
 			require.Equal(t, c.want, e.ID, name)
 		}
@@ -132,10 +132,10 @@ func TestPlainDelivery(t *testing.T) {
 	})
 	t.Run("may be empty, or anything that its content type does not call JSON", func(t *testing.T) {
 		for _, d := range []amqp.Delivery{
-			{ContentType: "application/json"},
-			{ContentType: "text/plain", Body: []byte("{oops")},
-			{Body: []byte{0, 0xff}},
-			{ContentType: "application/problem+json", Body: []byte(`"text"`)},
+			{Type: "t", ContentType: "application/json"},
+			{Type: "t", ContentType: "text/plain", Body: []byte("{oops")},
+			{Type: "t", Body: []byte{0, 0xff}},
+			{Type: "t", ContentType: "application/problem+json", Body: []byte(`"text"`)},
 		} {
 			e, err := bridge.Mapping{}.FromAMQP(d)
 			require.NoError(t, err)
@@ -144,7 +144,7 @@ func TestPlainDelivery(t *testing.T) {
 	})
 	t.Run("may occur from year 0 to year 9999", func(t *testing.T) {
 		for _, at := range []time.Time{time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)} {
-			e, err := bridge.Mapping{}.FromAMQP(amqp.Delivery{Timestamp: at.Local()})
+			e, err := bridge.Mapping{}.FromAMQP(amqp.Delivery{Type: "t", Timestamp: at.Local()})
 			require.NoError(t, err)
 			require.True(t, at.Equal(e.OccurredAt))
 		}
@@ -179,6 +179,7 @@ func TestDeliveryThatIsNoEvent(t *testing.T) {
 		"id a table":                  {amqp.Delivery{Headers: amqp.Table{"event-id": amqp.Table{}}}, `header "event-id": a table, an array or a decimal is no text`},
 		"timestamp in milliseconds":   {amqp.Delivery{Timestamp: time.Unix(1767225600000, 0)}, "1767225600000 seconds since 1970 are beyond the years 0 to 9999: AMQP timestamps count seconds, not milliseconds"},
 		"timestamp at the edge":       {amqp.Delivery{Timestamp: time.Unix(math.MaxInt64, 0)}, "beyond the years"},
+		"no type":                     {amqp.Delivery{MessageId: "1", Body: []byte("x")}, "it has no type: set the AMQP property type, the header event-type, or a routing key"},
 		"time no time":                {amqp.Delivery{Headers: amqp.Table{"occurred-at": "yesterday"}}, "time of the event: it is not a time in RFC 3339"},
 
 		"structured, no JSON":            {structured(`oops`), "the body is no JSON object in UTF-8"},
@@ -266,7 +267,7 @@ func TestBinaryCloudEvent(t *testing.T) {
 		require.Empty(t, e.Extensions)
 	})
 	t.Run("needs the specversion: other headers that look like it do not make one", func(t *testing.T) {
-		e, err := bridge.Mapping{}.FromAMQP(amqp.Delivery{MessageId: "m-1", Headers: amqp.Table{"ce-id": "1", "ce-Odd Name": "x"}})
+		e, err := bridge.Mapping{}.FromAMQP(amqp.Delivery{MessageId: "m-1", Type: "t", Headers: amqp.Table{"ce-id": "1", "ce-Odd Name": "x"}})
 		require.NoError(t, err)
 		require.Equal(t, "m-1", e.ID)
 	})

@@ -126,7 +126,7 @@ func (d *Dispatcher) persist(ctx context.Context, doing string, step func(contex
 	for {
 		err := step(ctx)
 		if err == nil || isFinal(err) {
-			d.trouble.clear()
+			d.trouble.clear(doing)
 			return err
 		}
 		d.trouble.set(doing, err)

@@ -20,6 +20,9 @@ import (
 type Planner interface {
 	// Plan returns a *plan.Error for an event that needs an operator.
 	Plan(key event.Key, e event.Envelope) (plan.Plan, error)
+	// Held returns, sorted, the channels on which an event of a type may have
+	// messages that are not sent again when their fate is unknown.
+	Held(typ string) []string
 	// Revision names the configuration in force; it goes into every claim.
 	Revision() string
 }

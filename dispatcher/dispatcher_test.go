@@ -206,6 +206,54 @@ func TestUnknownFateIsRecordedBeforeTheRepeat(t *testing.T) {
 	require.Equal(t, map[string]int{id: 2}, r.sink.ByID(), "the repeat carries the same id")
 }
 
+func TestAnEventIsClaimedOnlyWhenItsMailCanBeSent(t *testing.T) {
+	r := newRig(t, newLog(t), nil)
+	inside, release := make(chan struct{}), make(chan struct{})
+	mail := r.o.Channels["mail"]
+	mail.Policy.Concurrency = 2
+	mail.Sender = channel.SenderFunc(func(context.Context, channel.Message) (channel.Receipt, error) {
+		inside <- struct{}{}
+		<-release
+		return channel.Receipt{Code: "smtp_250"}, nil
+	})
+	r.o.Channels["mail"] = mail
+	stop := r.start(r.o)
+	var keys []event.Key
+	for _, id := range []string{"1", "2", "3", "4", "5", "6"} {
+		keys = append(keys, r.publish(newEvent(id, "mail.x", map[string]any{"to": "ada@example.com", "name": "Ada"})))
+	}
+	<-inside
+	<-inside
+	release <- struct{}{} // one ends
+	<-inside              // the third is on its way: three were claimed, and no more
+	info, err := r.log.Outcomes.Info(t.Context())
+	require.NoError(t, err)
+	h := r.until("all is read", func(h history) bool { return len(h.records) == int(info.Last) })
+	claims := 0
+	for _, rec := range h.records {
+		if rec.Kind == event.KindClaimed {
+			claims++
+		}
+	}
+	require.Equal(t, 3, claims)
+
+	t.Run("and is left unclaimed when the process is stopped", func(t *testing.T) {
+		release <- struct{}{}
+		<-inside
+		close(release)
+		go func() {
+			for range inside { // those that were admitted before the stop
+			}
+		}()
+		stop()
+		close(inside)
+		h := r.until("all is read", func(h history) bool { return len(h.records) >= 8 })
+		for _, k := range keys {
+			require.NotEqual(t, event.PhaseClaimed, h.state(k).Phase)
+		}
+	})
+}
+
 func TestManyRecipients(t *testing.T) {
 	r := newRig(t, newLog(t), nil)
 	r.start(r.o)

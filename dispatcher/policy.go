@@ -24,7 +24,9 @@ type Policy struct {
 	Rounds []time.Duration
 	// Timeout bounds one call; 10 s, at most 30 s, so that it fits in a lease.
 	Timeout time.Duration
-	// Concurrency is how many calls the channel has under way at most; 64.
+	// Concurrency is how many calls the channel has under way at most; 64. Where
+	// messages of unknown fate are held, it is also how many events may be claimed
+	// for it at a time, and so how many a killed process leaves in doubt.
 	Concurrency int
 	// DeadLetterPermanent makes a dead letter of an event that a provider refused
 	// for good. Without it such a refusal is only recorded.

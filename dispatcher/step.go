@@ -25,6 +25,9 @@ func (d *Dispatcher) handle(ctx context.Context, del *streams.Delivery) {
 	} else {
 		err = d.step(ctx, del)
 	}
+	if errors.Is(err, errStopping) {
+		return
+	}
 	if err != nil {
 		d.logger.Warn("step not finished: the delivery comes again", "key", wake.Key, "tenant", wake.Tenant, "error", err)
 		return
@@ -137,6 +140,11 @@ func (d *Dispatcher) act(ctx context.Context, del *streams.Delivery, h history, 
 	case actBury:
 		return d.bury(ctx, h, dec.cause, dec.reason, crashes(dec)...)
 	case actClaim:
+		leave, err := d.admit(ctx, h)
+		if err != nil {
+			return err
+		}
+		defer leave()
 		return d.claim(ctx, h, d.sourceOf(del, h.ref), crashes(dec)...)
 	}
 	return fmt.Errorf("no such action: %s", dec.action)

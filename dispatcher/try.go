@@ -159,12 +159,14 @@ func (w *work) pause(ctx context.Context, d time.Duration) bool {
 // outlet is a channel with its bulkhead: at most so many calls at a time.
 type outlet struct {
 	Channel
-	slots chan struct{}
+	slots    chan struct{} // one for each call under way
+	admitted chan struct{} // one for each event that holds a claim and may need it
 }
 
 func newOutlet(c Channel) *outlet {
 	c.Policy = c.Policy.withDefaults()
-	return &outlet{Channel: c, slots: make(chan struct{}, c.Policy.Concurrency)}
+	n := c.Policy.Concurrency
+	return &outlet{Channel: c, slots: make(chan struct{}, n), admitted: make(chan struct{}, n)}
 }
 
 // acquire waits for a free slot, at most until a call would not fit in the

@@ -40,6 +40,19 @@ type route struct {
 // event and the secret: the same revision makes the same plans.
 func (p *Planner) Revision() string { return p.revision }
 
+// Held returns, sorted, the channels on which an event of a type may have
+// messages that are held, not sent again, when their fate is unknown.
+func (p *Planner) Held(typ string) []string {
+	var held []string
+	for _, r := range p.routes {
+		if r.pattern.matches(typ) && r.channel.onUnknown(r.OnUnknown) == event.Hold {
+			held = append(held, r.Channel)
+		}
+	}
+	slices.Sort(held)
+	return slices.Compact(held)
+}
+
 // Warnings returns what is allowed but hardly meant: routes whose template does
 // not exist, so that their events end with no_template.
 func (p *Planner) Warnings() []string { return slices.Clone(p.warnings) }

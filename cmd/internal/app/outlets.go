@@ -43,7 +43,11 @@ func newOutlets(c config.Config, dir *directory, logger *slog.Logger) (outlets, 
 		if closer, ok := sender.(io.Closer); ok {
 			o.closers = append(o.closers, closer)
 		}
-		o.channels[name] = dispatcher.Channel{Sender: sender, Policy: policyOf(c.Policy, ch.Tuning)}
+		policy := policyOf(c.Policy, ch.Tuning)
+		if ch.Email != nil && policy.Concurrency == 0 {
+			policy.Concurrency = mailConnections
+		}
+		o.channels[name] = dispatcher.Channel{Sender: sender, Policy: policy}
 	}
 	for _, s := range c.Suppressions {
 		o.suppressions = append(o.suppressions, dispatcher.Suppression{
@@ -59,6 +63,10 @@ func newOutlets(c config.Config, dir *directory, logger *slog.Logger) (outlets, 
 	}
 	return o, nil
 }
+
+// mailConnections is how many connections a mail server gets at a time: servers
+// refuse more, and each is a mail in doubt if the process is killed.
+const mailConnections = 16
 
 // templatesIn returns the directory of templates; none is an empty one.
 func templatesIn(path string) fs.FS {

@@ -1,6 +1,7 @@
 package dispatcher
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -96,7 +97,7 @@ func undelivered(s event.State) string {
 			continue
 		}
 		if more++; more == 0 {
-			text = fmt.Sprintf("%s to %s by route %s is %s: %s, last answer %s", m.Channel, m.Recipient.Mask, m.Route, m.State, m.Reason, orNone(m.Code))
+			text = fmt.Sprintf("%s to %s by route %s %s: %s%s", m.Channel, m.Recipient.Mask, m.Route, fate(m.State), m.Reason, answered(m))
 		}
 	}
 	if more > 0 {
@@ -105,11 +106,23 @@ func undelivered(s event.State) string {
 	return text
 }
 
-func orNone(code string) string {
-	if code == "" {
-		return "none"
+func fate(s event.MessageState) string {
+	if s == event.MessageUncertain {
+		return "may have been sent"
 	}
-	return code
+	return string(s)
+}
+
+// answered says how often a message was tried, and how that ended.
+func answered(m event.Message) string {
+	tries := "tries"
+	switch m.Tries {
+	case 0:
+		return ", no try is recorded"
+	case 1:
+		tries = "try"
+	}
+	return fmt.Sprintf(" after %d %s, last answer %s", m.Tries, tries, cmp.Or(m.Code, "none"))
 }
 
 // deadCause returns why a state without open messages needs an operator, or ""

@@ -105,14 +105,31 @@ func TestConclude(t *testing.T) {
 }
 
 func TestUndeliveredNamesTheFirstMessageAndCountsTheOthers(t *testing.T) {
-	s := event.State{Messages: []event.Message{
-		{Channel: "mail", Route: "a", Recipient: event.Recipient{Mask: "x…@example.com"}, State: event.MessageDelivered},
-		{Channel: "hook", Route: "b", Recipient: event.Recipient{Mask: "https://example.com/…"}, State: event.MessageFailed, Reason: gaveUpRounds, Code: "http_500"},
-		{Channel: "mail", Route: "c", Recipient: event.Recipient{Mask: "y…@example.com"}, State: event.MessageUncertain, Reason: gaveUpHeld},
-	}}
-	require.Equal(t, "hook to https://example.com/… by route b is failed: rounds_exhausted, last answer http_500; and 1 more", undelivered(s))
-	require.Equal(t, "mail to y…@example.com by route c is uncertain: held, last answer none", undelivered(event.State{Messages: s.Messages[2:]}))
-	require.Empty(t, undelivered(event.State{Messages: s.Messages[:1]}))
+	hook := event.Message{
+		Channel: "hook", Route: "b", Recipient: event.Recipient{Mask: "https://example.com/…"},
+		State: event.MessageFailed, Reason: gaveUpRounds, Code: "http_500", Tries: 3,
+	}
+	mail := event.Message{
+		Channel: "mail", Route: "c", Recipient: event.Recipient{Mask: "y…@example.com"},
+		State: event.MessageUncertain, Reason: gaveUpHeld, Code: "timeout", Tries: 1,
+	}
+	crashed, delivered := mail, mail
+	crashed.Tries, crashed.Code = 0, ""
+	delivered.State = event.MessageDelivered
+	for name, tt := range map[string]struct {
+		messages []event.Message
+		want     string
+	}{
+		"a failed one":                {[]event.Message{delivered, hook}, "hook to https://example.com/… by route b failed: rounds_exhausted after 3 tries, last answer http_500"},
+		"an uncertain one":            {[]event.Message{mail}, "mail to y…@example.com by route c may have been sent: held after 1 try, last answer timeout"},
+		"one of a claim that crashed": {[]event.Message{crashed}, "mail to y…@example.com by route c may have been sent: held, no try is recorded"},
+		"several":                     {[]event.Message{crashed, hook, mail}, "mail to y…@example.com by route c may have been sent: held, no try is recorded; and 2 more"},
+		"none":                        {[]event.Message{delivered}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, tt.want, undelivered(event.State{Messages: tt.messages}))
+		})
+	}
 }
 
 func TestPolicyPause(t *testing.T) {

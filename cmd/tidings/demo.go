@@ -44,7 +44,7 @@ func (c *cli) demo(ctx context.Context, exitAfter bool) error {
 			c.message("\nTidings goes on until Ctrl-C. In another terminal:")
 			c.message("  export TIDINGS_URL=%s TIDINGS_DATA=%s", p.URL, p.Data)
 			c.message("  tidings events list, tidings events why ID, tidings deadletters list, tidings status")
-			c.message("  tidings publish --amqp-url %s --queue %s --type order.placed --id 1 --data '{…}'", p.AMQPURL, p.Queue)
+			c.message("  tidings publish --amqp-url %s --queue %s --type order.placed --id 1 --body '{…}'", p.AMQPURL, p.Queue)
 			<-ctx.Done()
 		}
 	}

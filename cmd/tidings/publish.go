@@ -27,7 +27,7 @@ type publication struct {
 	id, typ, source, tenant, correlationID, at string
 	contentType                                string
 	headers                                    []string
-	file, data                                 string
+	file, body                                 string
 }
 
 // published is what the command prints.
@@ -47,8 +47,8 @@ func newPublish(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "publish", Short: "Publish one event, to RabbitMQ or with --http to tidings itself", Args: exactly(),
 		Long: "Publish one event. It goes to the queue of the configuration, which is tidings.events by default, " +
-			"unless --queue, --exchange or --http say otherwise. The body comes from --data, --file or --file - (stdin).",
-		Example: "  tidings publish --type order.placed --id o-1 --data '{\"customer\":{\"email\":\"ann@example.com\"}}'\n" +
+			"unless --queue, --exchange or --http say otherwise. The body comes from --body, --file or --file - (stdin).",
+		Example: "  tidings publish --type order.placed --id o-1 --body '{\"customer\":{\"email\":\"ann@example.com\"}}'\n" +
 			"  tidings publish --http --type order.placed --file order.json",
 	}
 	f := cmd.Flags()
@@ -66,13 +66,13 @@ func newPublish(c *cli) *cobra.Command {
 	f.StringVar(&p.contentType, "content-type", "application/json", "content type of the body")
 	f.StringArrayVar(&p.headers, "header", nil, "another header, name=value; may be repeated")
 	f.StringVar(&p.file, "file", "", "file with the body; - is stdin")
-	f.StringVar(&p.data, "data", "", "the body itself")
-	cmd.MarkFlagsMutuallyExclusive("file", "data")
+	f.StringVar(&p.body, "body", "", "the body itself")
+	cmd.MarkFlagsMutuallyExclusive("file", "body")
 	cmd.MarkFlagsMutuallyExclusive("http", "exchange", "queue")
 	cmd.MarkFlagsMutuallyExclusive("http", "routing-key")
 	cmd.MarkFlagsMutuallyExclusive("http", "amqp-url")
 	cmd.MarkFlagsMutuallyExclusive("queue", "routing-key")
-	cmd.MarkFlagsOneRequired("file", "data")
+	cmd.MarkFlagsOneRequired("file", "body")
 	cmd.RunE = c.runs(func(ctx context.Context, _ []string) error { return c.publish(ctx, p) })
 	return cmd
 }
@@ -101,7 +101,7 @@ func (c *cli) body(p publication) ([]byte, error) {
 	var in io.Reader
 	switch p.file {
 	case "":
-		return []byte(p.data), nil
+		return []byte(p.body), nil
 	case "-":
 		in = c.in
 	default:

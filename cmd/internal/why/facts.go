@@ -13,7 +13,7 @@ import (
 func (t *teller) fact(f event.Fact) (text string, details []string) {
 	switch f := f.(type) {
 	case event.Claimed:
-		return claimed(f)
+		return t.claimed(f)
 	case event.Crashed:
 		return crashed(f)
 	case event.Planned:
@@ -39,7 +39,12 @@ func (t *teller) fact(f event.Fact) (text string, details []string) {
 	return unknown(f)
 }
 
-func claimed(f event.Claimed) (string, []string) {
+// claimed tells a claim that starts work from one that is renewed with what was
+// done under it: then the event does not begin again.
+func (t *teller) claimed(f event.Claimed) (string, []string) {
+	if next, renewed := t.renewed(f); renewed {
+		return "kept in hand" + next, []string{fmt.Sprintf("by %s, for at most %s", owner(f.Owner), ms(f.LeaseMS))}
+	}
 	text := "taken in hand for " + round(f.Round)
 	if f.Generation > 0 {
 		text += fmt.Sprintf(" of generation %d", f.Generation)
@@ -47,6 +52,30 @@ func claimed(f event.Claimed) (string, []string) {
 	return text, []string{
 		fmt.Sprintf("by %s, for at most %s and %s", owner(f.Owner), ms(f.LeaseMS), count(f.Limit, "message")),
 	}
+}
+
+// renewed reports whether the claim stands in one record with a plan or with
+// results, and what it is kept for.
+func (t *teller) renewed(f event.Claimed) (next string, yes bool) {
+	var planned, results bool
+	for _, other := range t.current.Facts {
+		switch other.(type) {
+		case event.Planned:
+			planned = true
+		case event.Tried, event.Withheld, event.GaveUp:
+			results = true
+		}
+	}
+	n := len(f.Messages)
+	switch {
+	case n > 0 && results:
+		next = fmt.Sprintf(": to try %s", count(n, "more message"))
+	case n > 0:
+		next = fmt.Sprintf(": to try %s", count(n, "message"))
+	case results:
+		next = ": to write the dead letter"
+	}
+	return next, planned || results
 }
 
 func round(n int) string {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Format writes the story as text: a title, then a paragraph for each record,
-// its time once.
+// Format writes the story as text: a title, then a paragraph for each entry
+// of OUTCOMES, its time once.
 func (s Story) Format(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n", s.Title)
@@ -15,7 +15,7 @@ func (s Story) Format(w io.Writer) error {
 		tries(s.Event.Tries), count(s.Event.Duplicates, "duplicate"))
 	for i, l := range s.Lines {
 		if i == 0 || l.Sequence != s.Lines[i-1].Sequence {
-			fmt.Fprintf(&b, "\n%s%s\n", clock(l.At), record(l.Sequence))
+			fmt.Fprintf(&b, "\n%s%s\n", clock(l.At), entry(l.Sequence))
 		}
 		fmt.Fprintf(&b, "  %-10s %s\n", l.What, l.Text)
 		for _, d := range l.Details {
@@ -33,9 +33,9 @@ func tries(n int) string {
 	return fmt.Sprintf("%d tries", n)
 }
 
-func record(sequence uint64) string {
+func entry(sequence uint64) string {
 	if sequence == 0 {
 		return ""
 	}
-	return fmt.Sprintf("  record %d", sequence)
+	return fmt.Sprintf("  entry %d of OUTCOMES", sequence)
 }

@@ -167,6 +167,16 @@ func TestTell(t *testing.T) {
 			h.record(h.tried(hook, 1, 2, event.TryTransient, "dial_failed"), event.GaveUp{Message: hook.ID, Reason: "rounds_exhausted"},
 				event.Dead{Cause: event.CauseRoundsExhausted})
 		},
+		"renewed": func(h *history) {
+			renewed := func(messages ...string) event.Claimed {
+				return event.Claimed{Owner: here, LeaseMS: 60_000, Limit: 64, Messages: messages}
+			}
+			h.claim(0, 0)
+			h.record(planned(mail, hook), renewed(mail.ID, hook.ID))
+			h.record(h.tried(mail, 0, 1, event.TryDelivered, "smtp_250"), renewed(hook.ID))
+			h.record(h.tried(hook, 0, 1, event.TryTransient, "http_503"), event.GaveUp{Message: hook.ID, Reason: "rounds_exhausted"}, renewed())
+			h.record(event.Dead{Cause: event.CauseRoundsExhausted})
+		},
 		"permanent": func(h *history) {
 			h.claim(0, 0)
 			h.record(planned(hook), h.tried(hook, 0, 1, event.TryPermanent, "http_410"),
@@ -243,6 +253,7 @@ func TestTell(t *testing.T) {
 			event.CauseFuture, event.CauseOversize, event.CauseHeadersTooLarge,
 		} {
 			require.NotEqual(t, string(c), why.CauseInWords(c))
+			require.NotContains(t, why.CauseInWords(c), "requeue", "there is no such command yet")
 		}
 	})
 }

@@ -12,7 +12,7 @@
 //   - A reply of 5xx to the mail itself is permanent. A refusal of the session
 //     (the greeting, STARTTLS, the login, or a demand for one) is transient
 //     whatever its code: it is about the configuration and not about the mail, and
-//     is to end as a dead letter that can be requeued, not as lost mail.
+//     is to end as a dead letter that an operator sees, not as lost mail.
 //   - The Message-ID is the message id at the domain of the sender's address, the
 //     same in every try. Mail servers do not drop repeats by it, which is why a
 //     mail of unknown fate is better held than sent again.

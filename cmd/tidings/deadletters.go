@@ -123,7 +123,11 @@ func (c *cli) printLetter(l api.Letter) error {
 	if err := c.fields(pairs...); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(c.out, "\n%s\n", payload(l.Data))
+	text := payload(l.Data)
+	if l.Event != nil { // it has a history: its own, or that of the event whose id it uses
+		text += "\n\nsee: tidings events why " + string(l.Event.Key)
+	}
+	_, err := fmt.Fprintf(c.out, "\n%s\n", text)
 	return err
 }
 

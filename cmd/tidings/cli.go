@@ -22,6 +22,7 @@ type cli struct {
 	in       io.Reader
 	out, err io.Writer
 	environ  []string
+	self     string // how the binary was started
 
 	url, token, tokenFile, configPath, data string
 	json                                    bool

@@ -41,10 +41,7 @@ func (c *cli) demo(ctx context.Context, exitAfter bool) error {
 	if !exitAfter {
 		o.Stay = func(ctx context.Context, r demo.Report, p demo.Place) {
 			shown = show(r) == nil
-			c.message("\nTidings goes on until Ctrl-C. In another terminal:")
-			c.message("  export TIDINGS_URL=%s TIDINGS_DATA=%s", p.URL, p.Data)
-			c.message("  tidings events list, tidings events why ID, tidings deadletters list, tidings status")
-			c.message("  tidings publish --amqp-url %s --queue %s --type order.placed --id 1 --body '{…}'", p.AMQPURL, p.Queue)
+			c.message("\nTidings goes on until Ctrl-C. In another terminal, in this directory:\n\n%s", hint(c.self, p))
 			<-ctx.Done()
 		}
 	}
@@ -64,8 +61,32 @@ func (c *cli) demo(ctx context.Context, exitAfter bool) error {
 	return nil
 }
 
+// hint returns commands that can be pasted into a shell. self is how the binary
+// was started.
+func hint(self string, p demo.Place) string {
+	lines := []string{
+		fmt.Sprintf("export TIDINGS_URL=%s TIDINGS_DATA=%s", shellWord(p.URL), shellWord(p.Data)),
+		fmt.Sprintf("%s publish --amqp-url %s --queue %s --type order.shipped --id order-1042 --source /shop --body '%s'",
+			shellWord(self), shellWord(p.AMQPURL), shellWord(p.Queue),
+			`{"order":"1042","carrier":"Post","customer":{"email":"ann@example.com"}}`),
+	}
+	for _, command := range []string{"events why order-1042", "events list", "deadletters list", "status"} {
+		lines = append(lines, shellWord(self)+" "+command)
+	}
+	return "  " + strings.Join(lines, "\n  ")
+}
+
+// shellWord returns a word as a shell takes it, whatever is in it.
+func shellWord(word string) string {
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789%+,-./:=@_"
+	if word != "" && strings.Trim(word, plain) == "" {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
 // printReport prints what became of each sample, the dead letters, and what was
-// really received.
+// really received. It is for people whatever it is written to: programs have --json.
 func (c *cli) printReport(r demo.Report) error {
 	rows := make([][]string, len(r.Events))
 	for i, e := range r.Events {
@@ -75,7 +96,7 @@ func (c *cli) printReport(r demo.Report) error {
 			strconv.Itoa(e.Tries), strconv.Itoa(e.Duplicates),
 		}
 	}
-	if err := c.table([]string{"SAMPLE", "TYPE", "ID", "OUTCOME", "MESSAGES", "TRIES", "DUPLICATES"}, rows); err != nil {
+	if err := aligned(c.out, []string{"SAMPLE", "TYPE", "ID", "OUTCOME", "MESSAGES", "TRIES", "DUPLICATES"}, rows); err != nil {
 		return err
 	}
 	fmt.Fprintln(c.out)
@@ -83,7 +104,7 @@ func (c *cli) printReport(r demo.Report) error {
 	for i, l := range r.DeadLetters {
 		rows[i] = []string{string(l.Key), string(l.Cause), string(l.Stage), l.Detail}
 	}
-	if err := c.table([]string{"DEAD LETTER", "CAUSE", "STAGE", "DETAIL"}, rows); err != nil {
+	if err := aligned(c.out, []string{"DEAD LETTER", "CAUSE", "STAGE", "DETAIL"}, rows); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(c.out, "\nmails received: %d, webhook requests received: %d; %s\n", r.SMTPReceived, r.WebhookReceived, r.Summary())

@@ -21,7 +21,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	defer stop()
 	context.AfterFunc(ctx, stop)
 
-	c := &cli{in: stdin, out: stdout, err: stderr, environ: os.Environ()}
+	c := &cli{in: stdin, out: stdout, err: stderr, environ: os.Environ(), self: os.Args[0]}
 	root := newRoot(c)
 	root.SetArgs(args)
 	root.SetIn(stdin)

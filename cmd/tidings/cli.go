@@ -62,9 +62,7 @@ func (c *cli) config() (config.Config, error) {
 	if err != nil {
 		return config.Config{}, &exit{code: exitUsage, err: err}
 	}
-	if c.data != "" {
-		conf.Data = c.data
-	}
+	conf.Override("data", c.data)
 	return conf, nil
 }
 

@@ -1,13 +1,10 @@
 package app
 
 import (
-	"embed"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
-	"os"
 
 	"tidings/cmd/internal/config"
 	"tidings/dispatcher"
@@ -33,9 +30,7 @@ func newOutlets(c config.Config, dir *directory, logger *slog.Logger) (outlets, 
 		return outlets{}, err
 	}
 	o := outlets{channels: map[string]dispatcher.Channel{}}
-	kinds := map[string]plan.Channel{}
 	for name, ch := range c.Channels {
-		kinds[name] = plan.Channel{Kind: plan.Kind(ch.Kind), OnUnknown: event.OnUnknown(ch.Tuning.OnUnknown)}
 		sender, err := newSender(*ch)
 		if err != nil {
 			return o, errors.Join(fmt.Errorf("channels.%s: %w", name, err), o.close())
@@ -54,7 +49,7 @@ func newOutlets(c config.Config, dir *directory, logger *slog.Logger) (outlets, 
 			Tenant: s.Tenant, Channel: s.Channel, Reason: s.Reason, Recipient: event.NewRecipient(secret, s.Address),
 		})
 	}
-	o.planner, err = plan.Compile(c.Rules, templatesIn(c.Templates), plan.Options{Secret: secret, Channels: kinds})
+	o.planner, err = c.Planner(secret)
 	if err != nil {
 		return o, errors.Join(err, o.close())
 	}
@@ -67,14 +62,6 @@ func newOutlets(c config.Config, dir *directory, logger *slog.Logger) (outlets, 
 // mailConnections is how many connections a mail server gets at a time: servers
 // refuse more, and each is a mail in doubt if the process is killed.
 const mailConnections = 16
-
-// templatesIn returns the directory of templates; none is an empty one.
-func templatesIn(path string) fs.FS {
-	if path == "" {
-		return embed.FS{}
-	}
-	return os.DirFS(path)
-}
 
 func newSender(c config.Channel) (channel.Sender, error) {
 	timeout := c.Tuning.Timeout.Std()

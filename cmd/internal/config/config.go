@@ -11,7 +11,8 @@
 //     environment. It is read once, here.
 //   - [Secret] and [URL] hide what they hold wherever they are printed, and no
 //     error of this package quotes a value that may be a secret.
-//   - [Config.Validate] reports everything that is wrong at once, by key.
+//   - [Config.Validate] reports everything that is wrong at once, routes and
+//     templates included, by key and by its line in the file.
 //
 // Loading does not validate, so that a command can apply its flags in between.
 package config
@@ -60,6 +61,8 @@ type Config struct {
 	// Rules are the routes and what they share: default_locale, vars and routes
 	// stand at the top of the file. Package plan says what is wrong with them.
 	Rules plan.Rules `yaml:",inline"`
+
+	where *places // of the keys in the file, if there is one
 }
 
 // API is where commands and consoles find the process.

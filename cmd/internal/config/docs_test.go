@@ -15,7 +15,6 @@ import (
 
 	"tidings/dispatcher/channel/email"
 	"tidings/dispatcher/channel/webhook"
-	"tidings/dispatcher/plan"
 )
 
 var page = filepath.Join("..", "..", "..", "docs", "configuration.md")
@@ -54,6 +53,9 @@ var isKey = regexp.MustCompile(`^[a-z_]+(\[\])?(\.([a-z_]+|<[a-z]+>))*$`)
 func keysOf(prefix string, t reflect.Type, visit func(string)) {
 	for i := range t.NumField() {
 		f := t.Field(i)
+		if !f.IsExported() {
+			continue
+		}
 		name, inline := yamlName(f)
 		key := prefix + name
 		switch kind := f.Type.Kind(); {
@@ -151,11 +153,8 @@ func TestYAMLOnPagesIsValid(t *testing.T) {
 			c, err := Load(file, nil)
 			require.NoError(t, err, name)
 			require.NoError(t, c.Validate(), name)
-			channels := map[string]plan.Channel{}
-			for name, ch := range c.Channels {
-				channels[name] = plan.Channel{Kind: plan.Kind(ch.Kind)}
-			}
-			p, err := plan.Compile(c.Rules, os.DirFS(filepath.Join(dir, "templates")), plan.Options{Secret: []byte("x"), Channels: channels})
+			c.Templates = filepath.Join(dir, "templates")
+			p, err := c.Planner([]byte("x"))
 			require.NoError(t, err, name)
 			require.Empty(t, p.Warnings(), name)
 		}

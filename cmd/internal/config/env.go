@@ -51,11 +51,24 @@ func (c *Config) loadEnv(environ []string) error {
 		if err := setLeaf(leaf, vars[name]); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", name, err))
 		}
+		c.where.forget(name)
 	}
 	if len(errs) > 0 {
 		return errors.Join(errs...)
 	}
 	return c.readSecrets("", "")
+}
+
+// Override sets a single-valued key, such as amqp.url, to what a flag says. An
+// empty text leaves it as it is. It panics if there is no such key, or if it
+// does not hold a text.
+func (c *Config) Override(key, text string) {
+	if text == "" {
+		return
+	}
+	name := Prefix + variable(key)
+	c.leaves()[name].SetString(text)
+	c.where.forget(name)
 }
 
 // ownVariables returns the variables that set keys, under their own names. An

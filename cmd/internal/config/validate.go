@@ -15,7 +15,8 @@ import (
 
 // Problem is one thing that is wrong with a configuration.
 type Problem struct {
-	Key     string // such as api.listen or channels.mail.tries
+	Key     string // such as api.listen or routes[2].when; of a template its file
+	Place   string // where the configuration file has it, such as tidings.yaml:7; empty if it does not
 	Message string // what to do about it; never holds a secret
 }
 
@@ -27,6 +28,9 @@ func (ps Problems) Error() string {
 	lines := make([]string, len(ps))
 	for i, p := range ps {
 		lines[i] = p.Key + ": " + p.Message
+		if p.Place != "" {
+			lines[i] = p.Place + ": " + lines[i]
+		}
 	}
 	return strings.Join(lines, "\n")
 }
@@ -49,7 +53,8 @@ const (
 	longestTimeout  = 30 * time.Second // of a call: it must fit in a lease
 )
 
-// Validate returns nil, or everything that is wrong as [Problems].
+// Validate returns nil, or everything that is wrong as [Problems]. It reads the
+// templates.
 func (c Config) Validate() error {
 	var ps Problems
 	if c.Data == "" {
@@ -63,8 +68,12 @@ func (c Config) Validate() error {
 	c.validateChannels(&ps)
 	c.validateHorizon(&ps)
 	c.validateSuppressions(&ps)
+	c.validateRules(&ps)
 	if len(ps) == 0 {
 		return nil
+	}
+	for i := range ps {
+		ps[i].Place = c.where.of(ps[i].Key)
 	}
 	return ps
 }

@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -59,16 +62,16 @@ func TestValidate(t *testing.T) {
 		t.Run(name+" is refused by key", func(t *testing.T) {
 			c, err := load(t, tt.file)
 			require.NoError(t, err)
-			require.EqualError(t, c.Validate(), tt.want)
+			require.Equal(t, tt.want, withoutPlaces(t, c))
 		})
 	}
 	t.Run("everything wrong is reported at once, in the order of the file's sections", func(t *testing.T) {
 		c, err := load(t, "data: ''\nmissing_id: drop\npolicy: {tries: 0}\nchannels: {h: {kind: webhook, secret: whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3}, a: }\n")
 		require.NoError(t, err)
-		require.EqualError(t, c.Validate(), "data: is empty: name a directory\n"+
+		require.Equal(t, "data: is empty: name a directory\n"+
 			"missing_id: \"drop\" is not one of derive, quarantine\n"+
 			"policy.tries: 0 is not between 1 and 100\n"+
-			"channels.a: is empty: set kind to email or webhook")
+			"channels.a: is empty: set kind to email or webhook", withoutPlaces(t, c))
 	})
 	t.Run("what a sender says is wrong is reported by channel, all of it and no secret", func(t *testing.T) {
 		c, err := load(t, "channels:\n  m: {kind: email, host: 'a b', port: 70000, tls: never, from: nobody, password: hunter2}\n"+
@@ -98,6 +101,95 @@ func TestValidate(t *testing.T) {
 			require.NoError(t, c.Validate())
 		})
 	}
+}
+
+// withoutPlaces returns everything that is wrong by key alone.
+func withoutPlaces(t *testing.T, c config.Config) string {
+	t.Helper()
+	var ps config.Problems
+	require.ErrorAs(t, c.Validate(), &ps)
+	for i := range ps {
+		ps[i].Place = ""
+	}
+	return ps.Error()
+}
+
+const broken = `# what this file says is wrong throughout
+staleness: -1h
+policy: {tries: 3, rounds:
+  [1s, 0]}
+channels:
+  hook:
+    kind: webhook
+templates: templates
+routes:
+  - name: one
+    event: order.placed
+    channel: mail
+    recipients: dta.email
+  -
+    name: two
+    event: order.placed
+    channel: hook
+    when: |
+      data.total >
+    recipients: data.url
+  - {name: three, event: order.placed,
+     channel: hook}
+suppressions:
+  - &all
+    channel: hook
+`
+
+func TestPlaces(t *testing.T) {
+	template := filepath.Join("templates", "order", "text.txt")
+	broken := func(t *testing.T, environ ...string) config.Config {
+		t.Helper()
+		c, err := load(t, broken, environ...)
+		require.NoError(t, err)
+		require.NoError(t, os.MkdirAll(filepath.Dir(template), 0o755))
+		require.NoError(t, os.WriteFile(template, []byte("Hello\n{{.data.name"), 0o600))
+		return c
+	}
+	t.Run("keys, routes and templates that are wrong are reported at once, with file and line", func(t *testing.T) {
+		require.EqualError(t, broken(t).Validate(), strings.Join([]string{
+			`tidings.yaml:4: policy.rounds[1]: 0s is not between 1ns and 168h`,
+			`tidings.yaml:6: channels.hook.secret: is missing: set whsec_ and 24 to 64 random bytes in base64, such as whsec_$(openssl rand -base64 32)`,
+			`tidings.yaml:2: staleness: must not be negative; 0 switches the check off`,
+			`tidings.yaml:24: suppressions[0].address: is empty: a suppression needs the address that gets nothing`,
+			`templates/order/text.txt:2: unclosed action`,
+			`tidings.yaml:13: routes[0].recipients: route "one": at 1:1 of the expression: unknown name dta`,
+			`tidings.yaml:12: routes[0].channel: route "one": there is no channel "mail": the channels are hook`,
+			`tidings.yaml:18: routes[1].when: route "two": at 1:13 of the expression: unexpected token EOF`,
+			`tidings.yaml:21: routes[2].recipients: route "three": is empty: give an expression such as data.customer.email`,
+		}, "\n"))
+	})
+	t.Run("what a variable has set is not laid at the door of the file", func(t *testing.T) {
+		err := broken(t, "TIDINGS_STALENESS=-2h", "TIDINGS_POLICY_ROUNDS=0").Validate()
+		require.ErrorContains(t, err, "\nstaleness: must not be negative")
+		require.ErrorContains(t, err, "policy.rounds[0]: 0s is not")
+		require.NotContains(t, err.Error(), ":4: policy.rounds")
+	})
+	t.Run("nor is what a flag has set", func(t *testing.T) {
+		c, err := load(t, "api: {listen: 'localhost'}\namqp: {url: 'http://h'}\n")
+		require.NoError(t, err)
+		c.Override("api.listen", "nowhere")
+		c.Override("amqp.url", "")
+		require.EqualError(t, c.Validate(), `api.listen: "nowhere" is not host:port`+"\n"+
+			`tidings.yaml:2: amqp.url: is not a URL that begins with amqp:// or amqps:// and names a host (a password in it must be percent-encoded)`)
+	})
+	t.Run("a secret in a file of its own is not laid at the door of the one that it replaces", func(t *testing.T) {
+		secret := filepath.Join(t.TempDir(), "token")
+		require.NoError(t, os.WriteFile(secret, []byte("hunter2"), 0o600))
+		c, err := load(t, "api: {token: 0123456789abcdef-}\n", "TIDINGS_API_TOKEN_FILE="+secret)
+		require.NoError(t, err)
+		require.EqualError(t, c.Validate(), `api.token: is shorter than 16 characters, so it can be guessed`)
+	})
+	t.Run("a directory of templates that is not there is named by its key", func(t *testing.T) {
+		c, err := load(t, "\ntemplates: words\n")
+		require.NoError(t, err)
+		require.EqualError(t, c.Validate(), `tidings.yaml:2: templates: words: read the templates: no such file or directory`)
+	})
 }
 
 func TestSecrets(t *testing.T) {

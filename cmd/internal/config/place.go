@@ -1,0 +1,77 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// places are the lines on which the keys of a file stand. It holds no value,
+// which may be a secret.
+type places struct {
+	file  string
+	lines map[string]int // by key, such as routes[2].recipients
+}
+
+func newPlaces(file string, body ast.Node) *places {
+	p := &places{file: file, lines: map[string]int{}}
+	p.walk("", body)
+	return p
+}
+
+func (p *places) walk(key string, node ast.Node) {
+	switch n := node.(type) {
+	case *ast.AnchorNode:
+		p.walk(key, n.Value)
+	case *ast.MappingNode:
+		for _, entry := range n.Values {
+			p.walk(key, entry)
+		}
+	case *ast.MappingValueNode:
+		name := n.Key.GetToken()
+		if key != "" {
+			key += "."
+		}
+		p.lines[key+name.Value] = name.Position.Line
+		p.walk(key+name.Value, n.Value)
+	case *ast.SequenceNode:
+		for i, item := range n.Values {
+			element := fmt.Sprintf("%s[%d]", key, i)
+			p.lines[element] = item.GetToken().Position.Line
+			p.walk(element, item)
+		}
+	}
+}
+
+// of returns file and line of a key; of one that is missing in an entry of a
+// list or in a channel, those of the entry. It is empty for what the file does
+// not say.
+func (p *places) of(key string) string {
+	if p == nil {
+		return ""
+	}
+	line, found := p.lines[key]
+	if entry := key[:max(0, strings.LastIndexByte(key, '.'))]; !found &&
+		(strings.HasSuffix(entry, "]") || strings.HasPrefix(entry, "channels.")) {
+		line, found = p.lines[entry]
+	}
+	if !found {
+		return ""
+	}
+	return fmt.Sprintf("%s:%d", p.file, line)
+}
+
+// forget drops the key that a variable has set: what the file says there does
+// not count.
+func (p *places) forget(name string) {
+	if p == nil {
+		return
+	}
+	name = strings.TrimSuffix(name, "_FILE") // it sets the key that it is a file of
+	maps.DeleteFunc(p.lines, func(key string, _ int) bool {
+		key, _, _ = strings.Cut(key, "[") // with the elements of a list
+		return Prefix+variable(key) == name
+	})
+}

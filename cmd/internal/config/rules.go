@@ -1,0 +1,66 @@
+package config
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"tidings/dispatcher/plan"
+	"tidings/streams/event"
+)
+
+// Planner returns what plans messages by the rules and templates. secret keys
+// the hashes of recipients. Of a configuration that is valid there is one, unless
+// the templates have changed since.
+func (c Config) Planner(secret []byte) (*plan.Planner, error) { return c.compile(secret, "") }
+
+// compile lets messages call the directory of templates folder.
+func (c Config) compile(secret []byte, folder string) (*plan.Planner, error) {
+	channels := map[string]plan.Channel{}
+	for name, ch := range c.Channels {
+		if ch != nil {
+			channels[name] = plan.Channel{Kind: plan.Kind(ch.Kind), OnUnknown: event.OnUnknown(ch.Tuning.OnUnknown)}
+		}
+	}
+	return plan.Compile(c.Rules, templatesIn(c.Templates), plan.Options{Secret: secret, Channels: channels, Folder: folder})
+}
+
+// templatesIn returns the directory of templates; none is an empty one.
+func templatesIn(path string) fs.FS {
+	if path == "" {
+		return embed.FS{}
+	}
+	return os.DirFS(path)
+}
+
+// validateRules asks the planner itself; making one starts nothing.
+func (c Config) validateRules(ps *Problems) {
+	_, err := c.compile([]byte("any"), c.Templates)
+	problems, _ := errors.AsType[plan.Problems](err)
+	for _, p := range problems {
+		switch {
+		case p.Key != "":
+			ps.add(p.Key, "%s%s", within(p), p.Text)
+		case p.File == c.Templates:
+			ps.add("templates", "%s: %s", p.File, p.Text)
+		default:
+			file, _ := strings.CutSuffix(p.String(), ": "+p.Text) // with line and column
+			ps.add(file, "%s", p.Text)
+		}
+	}
+}
+
+// within says which route a problem is about, and where in an expression.
+func within(p plan.Problem) string {
+	text := ""
+	if p.Route != "" {
+		text = fmt.Sprintf("route %q: ", p.Route)
+	}
+	if p.Line > 0 {
+		text += fmt.Sprintf("at %d:%d of the expression: ", p.Line, p.Column)
+	}
+	return text
+}

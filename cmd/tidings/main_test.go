@@ -56,6 +56,7 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata", RequireExplicitExec: true, Cmds: commandsOfScripts(),
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("TIDINGS_URL", w.server.URL)
+			e.Setenv("ADDRESS", w.server.Listener.Addr().String()) // one that is in use
 			e.Setenv("TIDINGS_TOKEN", token)
 			e.Setenv("O1", string(w.o1.Key))
 			e.Setenv("O2", string(w.o2.Key))

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 
 	"github.com/lmittmann/tint"
@@ -23,7 +22,9 @@ NATS server below the data directory, or an external one (NATS_URL).
 
 RabbitMQ and NATS may be down, now or later: they are waited for, and /readyz
 says which part is not working and why. The first interrupt finishes what is in
-hand; the second ends the process at once.`,
+hand; the second ends the process at once.
+
+The log goes to stderr: as text on a terminal, as JSON elsewhere or with --json.`,
 		Args: exactly(),
 		RunE: c.runs(func(ctx context.Context, _ []string) error {
 			return c.serve(ctx, amqpURL, natsURL, listen, level)
@@ -41,9 +42,9 @@ func (c *cli) serve(ctx context.Context, amqpURL, natsURL, listen, level string)
 	if err != nil {
 		return err
 	}
-	setIf(&conf.AMQP.URL, amqpURL)
-	setIf(&conf.NATS.URL, natsURL)
-	setIf(&conf.API.Listen, listen)
+	conf.Override("amqp.url", amqpURL)
+	conf.Override("nats.url", natsURL)
+	conf.Override("api.listen", listen)
 	logger, err := c.logger(level)
 	if err != nil {
 		return err
@@ -64,24 +65,17 @@ func (c *cli) serve(ctx context.Context, amqpURL, natsURL, listen, level string)
 	return nil
 }
 
-func setIf[S ~string](target *S, value string) {
-	if value != "" {
-		*target = S(value)
-	}
-}
-
-// logger writes for people on a terminal, and JSON elsewhere.
+// logger writes for people on a terminal, unless they ask for JSON, and JSON
+// elsewhere.
 func (c *cli) logger(level string) (*slog.Logger, error) {
 	var l slog.Level
 	if err := l.UnmarshalText([]byte(level)); err != nil {
 		return nil, usage("--log-level %q: it is debug, info, warn or error", level)
 	}
-	return slog.New(logHandler(c.err, l, c.getenv("NO_COLOR") != "")), nil
-}
-
-func logHandler(w io.Writer, level slog.Level, noColor bool) slog.Handler {
-	if !isTerminal(w) {
-		return slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level})
+	if c.json || !isTerminal(c.err) {
+		return slog.New(slog.NewJSONHandler(c.err, &slog.HandlerOptions{Level: l})), nil
 	}
-	return tint.NewTextHandler(w, &tint.Options{Level: level, NoColor: noColor, TimeFormat: "15:04:05.000"})
+	return slog.New(tint.NewTextHandler(c.err, &tint.Options{
+		Level: l, NoColor: c.getenv("NO_COLOR") != "", TimeFormat: "15:04:05.000",
+	})), nil
 }

@@ -112,12 +112,13 @@ func text(t *testing.T, res *http.Response) string {
 	return string(body)
 }
 
-// problem reads the answer's problem and checks its form.
+// problem reads the answer's problem and checks its form: every one has a type.
 func problem(t *testing.T, res *http.Response, status int) string {
 	t.Helper()
 	body := text(t, res)
 	require.Equal(t, status, res.StatusCode, body)
 	require.Equal(t, "application/problem+json", res.Header.Get("Content-Type"))
+	require.Regexp(t, `"type":"urn:tidings:[a-z-]+"`, body)
 	return body
 }
 

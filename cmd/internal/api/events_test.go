@@ -78,7 +78,9 @@ func TestEvents(t *testing.T) {
 			"/v1/deadletters?kind=letter":      "query.kind",
 			"/v1/events/x/history?after=first": "query.after",
 		} {
-			require.Contains(t, problem(t, w.ask(http.MethodGet, path, ""), http.StatusUnprocessableEntity), want)
+			body := problem(t, w.ask(http.MethodGet, path, ""), http.StatusUnprocessableEntity)
+			require.Contains(t, body, want)
+			require.Contains(t, body, "urn:tidings:invalid")
 		}
 		for _, path := range []string{"/v1/events?cursor=abc", "/v1/deadletters?cursor=abc"} {
 			require.Contains(t, problem(t, w.ask(http.MethodGet, path, ""), http.StatusBadRequest), "urn:tidings:cursor")

@@ -25,6 +25,20 @@ func problem(status int, name, detail string, details ...*huma.ErrorDetail) *hum
 	}
 }
 
+// named is a huma.Transformer that gives a type to the library's own problems:
+// what it refuses before we see it.
+func named(_ huma.Context, _ string, v any) (any, error) {
+	p, ok := v.(*huma.ErrorModel)
+	if !ok || p.Type != "" {
+		return v, nil
+	}
+	name := "internal"
+	if p.Status < http.StatusInternalServerError {
+		name = "invalid"
+	}
+	return problem(p.Status, name, p.Detail, p.Errors...), nil
+}
+
 // writeProblem answers outside the library's handlers.
 func writeProblem(w http.ResponseWriter, p *huma.ErrorModel) {
 	w.Header().Set("Content-Type", "application/problem+json")

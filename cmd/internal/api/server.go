@@ -147,6 +147,7 @@ func description(version string) huma.Config {
 	config.DocsPath, config.OpenAPIPath, config.SchemasPath = "", "", ""
 	config.CreateHooks = nil // no $schema members in answers
 	config.RejectUnknownQueryParameters = true
+	config.Transformers = append(config.Transformers, named)
 	config.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaName)
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
 		"bearer": {Type: "http", Scheme: "bearer"},

@@ -55,6 +55,10 @@ func ConnectOptions(name string, logger *slog.Logger) []nats.Option {
 		nats.ReconnectBufSize(-1),
 		nats.CustomReconnectDelay(reconnectDelay),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			if err == nil { // it was closed on purpose
+				logger.Debug("NATS connection closed")
+				return
+			}
 			logger.Warn("NATS connection lost", "error", err)
 		}),
 		nats.ReconnectHandler(func(nc *nats.Conn) {

@@ -5,10 +5,12 @@ import (
 	"context"
 	"log/slog"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 
 	"tidings/streams"
@@ -75,6 +77,30 @@ func TestConnect(t *testing.T) {
 			_, err := streams.Connect(t.Context(), bad, "test", nil)
 			require.Error(t, err, bad)
 			require.NotContains(t, err.Error(), "s3", bad)
+		}
+	})
+	t.Run("warns of a connection that is lost, and not of one that is closed on purpose", func(t *testing.T) {
+		for name, tt := range map[string]struct {
+			end  func(*nats.Conn, *embedded.Server)
+			want string
+		}{
+			"closed": {func(nc *nats.Conn, _ *embedded.Server) { nc.Close() }, `level=DEBUG msg="NATS connection closed"`},
+			"lost":   {func(_ *nats.Conn, srv *embedded.Server) { srv.Shutdown() }, `level=WARN msg="NATS connection lost" error=EOF`},
+		} {
+			t.Run(name, func(t *testing.T) {
+				srv, err := embedded.Start(t.Context(), embedded.Options{StoreDir: t.TempDir(), Listen: freePort(t)})
+				require.NoError(t, err)
+				t.Cleanup(srv.Shutdown)
+				var logged lockedBuffer
+				logger := slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
+				nc, err := streams.Connect(t.Context(), srv.ClientURL(), "test", logger)
+				require.NoError(t, err)
+				t.Cleanup(nc.Close)
+				tt.end(nc, srv)
+				require.Eventually(t, func() bool { return logged.String() != "" }, 10*time.Second, time.Millisecond)
+				require.Contains(t, logged.String(), tt.want)
+				require.Equal(t, name == "lost", strings.Contains(logged.String(), "WARN"))
+			})
 		}
 	})
 }

@@ -70,7 +70,7 @@ func hint(self string, p demo.Place) string {
 			shellWord(self), shellWord(p.AMQPURL), shellWord(p.Queue),
 			`{"order":"1042","carrier":"Post","customer":{"email":"ann@example.com"}}`),
 	}
-	for _, command := range []string{"events why order-1042", "events list", "deadletters list", "status"} {
+	for _, command := range []string{"events list", "deadletters list", "status", "events why order-1042"} {
 		lines = append(lines, shellWord(self)+" "+command)
 	}
 	return "  " + strings.Join(lines, "\n  ")

@@ -222,6 +222,7 @@ func (c *crash) history() (history, *event.Letter) {
 	r := *c.rig
 	r.log = log
 	h := r.until("the event has ended", func(h history) bool { return h.records[len(h.records)-1].Final() })
+	r.checkRecords()
 	info, err := log.DeadLetters.Info(ctx)
 	require.NoError(c, err)
 	require.LessOrEqual(c, info.Messages, uint64(1), "at most one letter an event")

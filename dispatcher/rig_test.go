@@ -71,7 +71,7 @@ func newRig(tb testing.TB, log *streams.Log, handle map[string]http.HandlerFunc)
 	require.NoError(tb, err)
 	tb.Cleanup(func() { _ = hooks.Close() })
 	policy := dispatcher.Policy{Base: time.Millisecond}
-	return &rig{TB: tb, log: log, sink: s, o: dispatcher.Options{
+	r := &rig{TB: tb, log: log, sink: s, o: dispatcher.Options{
 		Log: log, Planner: mustPlanner(tb), Staleness: 168 * time.Hour,
 		Owner: event.Owner{Instance: "here", Boot: event.NewNonce()},
 		Channels: map[string]dispatcher.Channel{
@@ -79,6 +79,8 @@ func newRig(tb testing.TB, log *streams.Log, handle map[string]http.HandlerFunc)
 			"mail": {Sender: channel.SenderFunc(lostAnswer), Policy: policy},
 		},
 	}}
+	tb.Cleanup(r.checkRecords)
+	return r
 }
 
 // lostAnswer is a mail server whose answer after DATA never comes.

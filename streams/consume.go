@@ -221,7 +221,7 @@ func (c *consumption) pull(ctx context.Context) error {
 }
 
 func (c *consumption) pullWhileConnected(ctx context.Context) (taken int, err error) {
-	ctx, cancel := until(ctx, c.nc, nats.CONNECTED, nats.CLOSED)
+	ctx, cancel := until(undated{ctx}, c.nc, nats.CONNECTED, nats.CLOSED)
 	defer cancel()
 	consumer, err := c.consumer(ctx)
 	if err != nil {

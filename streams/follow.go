@@ -65,7 +65,7 @@ type follower struct {
 // follow reads through one consumer of the server's, until anything happens
 // that leaves in doubt whether an entry was lost on the way.
 func (f *follower) follow(ctx context.Context) error {
-	ctx, cancel := until(ctx, f.nc, nats.CONNECTED, nats.CLOSED)
+	ctx, cancel := until(undated{ctx}, f.nc, nats.CONNECTED, nats.CLOSED)
 	defer cancel()
 	consumer, err := f.consumer(ctx)
 	if err != nil {

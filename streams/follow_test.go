@@ -134,3 +134,13 @@ func TestLettersAreFollowedOverWhatWasRemoved(t *testing.T) {
 	require.Equal(t, stop, err)
 	require.Equal(t, []uint64{1, 3, 4, 5}, got)
 }
+
+func TestFollowBringsEntriesUntilItsDeadline(t *testing.T) {
+	l := streamstest.New(t)
+	appendRecords(t, l, 0, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	stop := errors.New("stop")
+	err := l.Outcomes.Follow(ctx, 1, func(streams.Entry) error { return stop })
+	require.Equal(t, stop, err, "the deadline is near, and not over")
+}

@@ -57,6 +57,9 @@ func (s *stream) Info(ctx context.Context) (StreamInfo, error) {
 func (s *stream) Entry(ctx context.Context, sequence uint64) (Entry, error) {
 	ctx, cancel := withAckWait(ctx, s.nc)
 	defer cancel()
+	if sequence == 0 { // the server calls that a bad request
+		return Entry{}, fmt.Errorf("entry 0 of %s: %w", s.name, ErrNotFound)
+	}
 	m, err := s.handle.GetMsg(ctx, sequence)
 	if err != nil {
 		return Entry{}, fmt.Errorf("entry %d of %s: %w", sequence, s.name, readError(err))
@@ -112,3 +115,11 @@ func until(ctx context.Context, nc *nats.Conn, states ...nats.Status) (context.C
 	}()
 	return ctx, func() { cancel(nil) }
 }
+
+// undated hides the deadline of a context, which ends nevertheless. The client
+// takes a deadline for the expiry of a pull, and refuses one that is sooner than
+// two heartbeats: the last seconds before a deadline would bring nothing.
+type undated struct{ context.Context }
+
+// Deadline implements context.Context.
+func (undated) Deadline() (time.Time, bool) { return time.Time{}, false }

@@ -28,9 +28,9 @@ func (d *Dispatcher) putLetter(ctx context.Context, h history, cause event.Cause
 		Cause: cause, Stage: event.StageDispatcher, Detail: detail,
 		Generation: h.state.Generation, At: d.now(), Event: &h.ref, State: &state,
 	}
-	stored, err := d.copyOf(ctx, h.ref.Sequence)
+	stored, err := d.copyOf(ctx, h.ref)
 	switch {
-	case errors.Is(err, streams.ErrNotFound):
+	case errors.Is(err, streams.ErrNotFound), errors.Is(err, streams.ErrForeign):
 		letter.Cause = event.CauseEventMissing
 	case err != nil:
 		return err

@@ -141,5 +141,5 @@ func (d *Dispatcher) persist(ctx context.Context, doing string, step func(contex
 // isFinal reports whether an answer of the log is an answer, not trouble.
 func isFinal(err error) bool {
 	_, tooLarge := errors.AsType[*streams.TooLargeError](err)
-	return tooLarge || isConflict(err) || errors.Is(err, streams.ErrNotFound)
+	return tooLarge || isConflict(err) || errors.Is(err, streams.ErrNotFound) || errors.Is(err, streams.ErrForeign)
 }

@@ -20,13 +20,20 @@ func (d *Dispatcher) handle(ctx context.Context, del *streams.Delivery) {
 		return
 	}
 	defer putDown()
-	if _, unreadable := del.Ref(); del.FromEvents() && unreadable != nil {
+	switch _, unreadable := del.Ref(); {
+	case del.FromEvents() && unreadable != nil:
 		err = d.buryUnreadable(ctx, del, unreadable)
-	} else {
+	case !wake.Key.Valid():
+		err = errNoEvent
+	default:
 		err = d.step(ctx, del)
 	}
 	if errors.Is(err, errStopping) {
 		return
+	}
+	if errors.Is(err, errNoEvent) {
+		d.logger.Warn("wake-up for an event that is not in the log: put away", "key", wake.Key, "tenant", wake.Tenant, "sequence", wake.Sequence)
+		err = nil
 	}
 	if err != nil {
 		d.logger.Warn("step not finished: the delivery comes again", "key", wake.Key, "tenant", wake.Tenant, "error", err)
@@ -61,8 +68,13 @@ func (d *Dispatcher) step(ctx context.Context, del *streams.Delivery) error {
 	}
 }
 
-// errLookAgain asks for another decision by the state as it is by now.
-var errLookAgain = errors.New("look again")
+var (
+	// errLookAgain asks for another decision by the state as it is by now.
+	errLookAgain = errors.New("look again")
+	// errNoEvent says that a wake-up names an event that has neither a record nor
+	// a copy: it was not written by Tidings, or the event is forgotten.
+	errNoEvent = errors.New("there is no such event")
+)
 
 // begin returns what is known before the first decision. The first delivery of
 // a copy in EVENTS is taken for a new event without a read: the claim expects
@@ -86,7 +98,11 @@ func (d *Dispatcher) refOf(ctx context.Context, del *streams.Delivery) (event.Re
 	if del.FromEvents() {
 		return del.Ref()
 	}
-	stored, err := d.copyOf(ctx, del.Wakeup().Sequence)
+	wake := del.Wakeup()
+	stored, err := d.copyOf(ctx, event.Ref{Key: wake.Key, Tenant: wake.Tenant, Sequence: wake.Sequence})
+	if errors.Is(err, streams.ErrNotFound) || errors.Is(err, streams.ErrForeign) {
+		return event.Ref{}, errNoEvent
+	}
 	return stored.Ref, err
 }
 
@@ -96,15 +112,19 @@ func (d *Dispatcher) sourceOf(del *streams.Delivery, ref event.Ref) source {
 	if del.FromEvents() && del.Wakeup().Sequence == ref.Sequence {
 		return func(context.Context) (streams.StoredEvent, error) { return del.Event() }
 	}
-	return func(ctx context.Context) (streams.StoredEvent, error) { return d.copyOf(ctx, ref.Sequence) }
+	return func(ctx context.Context) (streams.StoredEvent, error) { return d.copyOf(ctx, ref) }
 }
 
-// copyOf reads the stored copy of an event.
-func (d *Dispatcher) copyOf(ctx context.Context, sequence uint64) (stored streams.StoredEvent, err error) {
+// copyOf reads the stored copy of an event. It is not found where its place is
+// taken by another event, as after the stream was lost and made anew.
+func (d *Dispatcher) copyOf(ctx context.Context, ref event.Ref) (stored streams.StoredEvent, err error) {
 	err = d.persist(ctx, "read the event", func(ctx context.Context) (err error) {
-		stored, err = d.log.Events.Get(ctx, sequence)
+		stored, err = d.log.Events.Get(ctx, ref.Sequence)
 		return err
 	})
+	if err == nil && (stored.Ref.Key != ref.Key || stored.Ref.Tenant != ref.Tenant) {
+		return streams.StoredEvent{}, fmt.Errorf("copy %d of event %s: %w: another event is there", ref.Sequence, ref.Key, streams.ErrNotFound)
+	}
 	return stored, err
 }
 

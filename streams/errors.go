@@ -30,6 +30,10 @@ var (
 // that none is being written.
 var ErrNotFound = errors.New("not found")
 
+// ErrForeign means, when reading, that Tidings did not write the entry, so that
+// it cannot be understood.
+var ErrForeign = errors.New("not written by Tidings")
+
 // ErrStopping is the cause of a handler's context when the time to drain is over.
 var ErrStopping = errors.New("consumer is stopping")
 

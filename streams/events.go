@@ -102,7 +102,8 @@ func unavailable(err error) error {
 	return err
 }
 
-// Get returns the event stored at a sequence, or [ErrNotFound].
+// Get returns the event stored at a sequence, [ErrNotFound], or [ErrForeign] if
+// what is there is no event.
 func (e *Events) Get(ctx context.Context, sequence uint64) (StoredEvent, error) {
 	entry, err := e.Entry(ctx, sequence)
 	if err != nil {

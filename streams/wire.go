@@ -218,7 +218,7 @@ func decodeExtensions(h nats.Header) map[string]string {
 func decodeRef(h nats.Header, sequence uint64, at time.Time) (event.Ref, error) {
 	key, tenant := decodeKey(h, sequence)
 	if !key.Valid() || tenant == "" {
-		return event.Ref{}, fmt.Errorf("message %d in %s was not written by Tidings: no key or no tenant in its headers", sequence, EventsStream)
+		return event.Ref{}, fmt.Errorf("message %d in %s: no key or no tenant in its headers: %w", sequence, EventsStream, ErrForeign)
 	}
 	ref := event.Ref{
 		Key: key, Tenant: tenant, Source: getHeader(h, ceSource), ID: getHeader(h, ceID),
@@ -228,7 +228,7 @@ func decodeRef(h nats.Header, sequence uint64, at time.Time) (event.Ref, error) 
 	}
 	if text := getHeader(h, ceTime); text != "" {
 		if err := ref.OccurredAt.UnmarshalText([]byte(text)); err != nil {
-			return event.Ref{}, fmt.Errorf("message %d in %s: ce-time: %w", sequence, EventsStream, err)
+			return event.Ref{}, fmt.Errorf("message %d in %s: ce-time: %w: %w", sequence, EventsStream, ErrForeign, err)
 		}
 	}
 	return ref, nil

@@ -1,0 +1,92 @@
+package dispatcher_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+
+	"tidings/streams"
+	"tidings/streams/event"
+	"tidings/streams/streamstest"
+)
+
+// newStranger returns a rig, and a client that writes to its streams without asking.
+func newStranger(t testing.TB, opts ...streamstest.Option) (*rig, *streamstest.Server, jetstream.JetStream) {
+	t.Helper()
+	server := streamstest.NewServer(t, opts...)
+	js, err := jetstream.New(server.Connect())
+	require.NoError(t, err)
+	return newRig(t, server.Log(), nil), server, js
+}
+
+// put writes a message past Tidings.
+func (r *rig) put(js jetstream.JetStream, subject string, h nats.Header, data string) {
+	r.Helper()
+	_, err := js.PublishMsg(r.within(10*time.Second), &nats.Msg{Subject: subject, Header: h, Data: []byte(data)})
+	require.NoError(r, err)
+}
+
+// emptied waits until nothing is left in a stream of wake-ups.
+func (r *rig) emptied() {
+	r.Helper()
+	require.Eventually(r, func() bool {
+		info, err := r.log.Retries.Info(context.Background())
+		return err == nil && info.Messages == 0
+	}, 10*time.Second, 10*time.Millisecond, "wake-ups are left")
+}
+
+func TestRubbishAmongWakeUpsIsPutAway(t *testing.T) {
+	key := string(event.NewKey("nobody"))
+	one := string(event.Identity{}.Key(newEvent("1", "order.placed", nil)))
+	for name, h := range map[string]nats.Header{
+		"without headers":                     nil,
+		"with a key that is none":             {streams.HeaderKey: {"no/key"}, streams.HeaderTenant: {"acme"}, streams.HeaderSequence: {"1"}},
+		"without a sequence":                  {streams.HeaderKey: {key}, streams.HeaderTenant: {"acme"}},
+		"with a sequence that does not exist": {streams.HeaderKey: {key}, streams.HeaderTenant: {"acme"}, streams.HeaderSequence: {"99"}},
+		"for a copy of another event":         {streams.HeaderKey: {key}, streams.HeaderTenant: {"acme"}, streams.HeaderSequence: {"1"}},
+		"for the event of another tenant":     {streams.HeaderKey: {one}, streams.HeaderTenant: {"evil"}, streams.HeaderSequence: {"1"}},
+		"for a copy that is no event":         {streams.HeaderKey: {key}, streams.HeaderTenant: {"acme"}, streams.HeaderSequence: {"2"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, _, js := newStranger(t)
+			first := r.publish(r.order("1", "/ok"))
+			r.put(js, "events.acme.rubbish", nil, "not an event")
+			r.put(js, "retries.acme.x", h, "")
+			r.start(r.o)
+			r.emptied()
+			r.ended(first)
+			require.Equal(t, 1, r.sink.Count())
+			second := r.publish(r.order("2", "/ok"))
+			r.ended(second)
+		})
+	}
+}
+
+func TestRubbishAmongEventsBecomesADeadLetterEach(t *testing.T) {
+	one := string(event.Identity{}.Key(newEvent("1", "order.placed", nil)))
+	r, _, js := newStranger(t)
+	r.put(js, "events.a", nil, "")
+	r.put(js, "events.b.c", nil, "no headers")
+	r.put(js, "events.b.d", nats.Header{streams.HeaderKey: {"no/key"}, streams.HeaderTenant: {"acme"}}, "wrong key")
+	r.put(js, "events.b.e", nats.Header{streams.HeaderKey: {one}}, "no tenant")
+	r.put(js, "events.b.f", nats.Header{streams.HeaderKey: {one}, streams.HeaderTenant: {"acme"}, "ce-time": {"yesterday"}}, "no time")
+	r.put(js, "events.b.g", nats.Header{"X": {strings.Repeat("x", 60<<10)}}, "huge headers")
+	r.start(r.o)
+	r.ended(r.publish(r.order("1", "/ok")))
+	require.Equal(t, 1, r.sink.Count())
+	causes, enough := map[event.Cause]int{}, errors.New("enough")
+	err := r.log.DeadLetters.Follow(r.within(5*time.Second), 1, func(e streams.Entry) error {
+		causes[event.Cause(e.Header.Get(streams.HeaderCause))]++
+		if causes[event.CauseUndecodable] == 6 {
+			return enough
+		}
+		return nil
+	})
+	require.ErrorIs(t, err, enough, "%v", causes)
+}

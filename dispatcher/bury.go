@@ -3,6 +3,7 @@ package dispatcher
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"tidings/streams"
 	"tidings/streams/event"
@@ -15,7 +16,9 @@ func (d *Dispatcher) bury(ctx context.Context, h history, cause event.Cause, det
 	if err := d.putLetter(ctx, h, cause, detail); err != nil {
 		return err
 	}
-	_, err := d.append(ctx, h, append(before, event.Dead{Cause: cause, Detail: firstLine(detail)})...)
+	_, err := d.extend(ctx, h, func(event.State) []event.Fact {
+		return append(slices.Clip(before), event.Dead{Cause: cause, Detail: firstLine(detail)})
+	})
 	return err
 }
 

@@ -109,8 +109,8 @@ func (d *Dispatcher) setDefaults(o Options) {
 // Run takes deliveries until ctx is done, then finishes what is in hand within
 // the drain budget and returns nil. It is called once.
 func (d *Dispatcher) Run(ctx context.Context) error {
-	d.stop.Store(&ctx)
 	g, ctx := errgroup.WithContext(ctx)
+	d.stop.Store(&ctx) // it ends too if one of the two cannot go on
 	g.Go(func() error { return d.log.Events.Consume(ctx, d.consume, d.handle) })
 	g.Go(func() error { return d.log.Retries.Consume(ctx, d.consume, d.handle) })
 	if err := g.Wait(); err != nil && !errors.Is(err, context.Canceled) {

@@ -57,33 +57,52 @@ func (d *Dispatcher) last(ctx context.Context, tenant string, key event.Key) (hi
 	}, true, nil
 }
 
-// land appends what was done, on top of whatever is there by now. ours reports
-// whether the claim of h was still in force; if not, only the evidence of calls
-// was appended, because what follows from it is the new owner's to decide.
-func (d *Dispatcher) land(ctx context.Context, h history, facts []event.Fact) (_ history, ours bool, _ error) {
-	claim := h.state.Claim.ID
-	ours = true
+// extend appends what next says of the state that the history ends in, for as
+// long as the claim of h is in force. A conflict then only means that somebody
+// else's late results came in between; it says nothing against the claim.
+func (d *Dispatcher) extend(ctx context.Context, h history, next func(event.State) []event.Fact) (history, error) {
 	for {
-		next, err := d.append(ctx, h, facts...)
-		conflict, is := errors.AsType[*streams.ConflictError](err)
-		if !is {
-			return next, ours, err
+		after, conflict := d.append(ctx, h, next(h.state)...)
+		if !isConflict(conflict) || h.state.Claim == nil {
+			return after, conflict
 		}
-		if conflict.Landed != 0 {
-			return h, false, nil // it is there, and somebody has gone on from it
+		last, _, err := d.last(ctx, h.ref.Tenant, h.ref.Key)
+		switch {
+		case err != nil:
+			return h, err
+		case !sameClaim(last.state.Claim, h.state.Claim):
+			return h, conflict
 		}
-		found := false
-		h, found, err = d.last(ctx, h.ref.Tenant, h.ref.Key)
-		if err != nil || !found {
-			return h, false, errors.Join(err, errLostHistory(found))
+		h = last
+	}
+}
+
+func sameClaim(a, b *event.Claim) bool { return a != nil && b != nil && a.ID == b.ID }
+
+// land appends results, on top of whatever is there by now. While the claim of h
+// is in force, that is what next says of the state that the history ends in, and
+// ours is true. Later it is only the evidence of calls, because what follows from
+// it is the new owner's to decide.
+func (d *Dispatcher) land(ctx context.Context, h history, results []event.Fact, next func(event.State) []event.Fact) (_ history, ours bool, _ error) {
+	after, err := d.extend(ctx, h, next)
+	for isConflict(err) {
+		if landed(err) {
+			return h, false, nil
 		}
-		if h.state.Claim == nil || h.state.Claim.ID != claim {
-			ours, facts = false, evidence(facts)
+		last, found, readErr := d.last(ctx, h.ref.Tenant, h.ref.Key)
+		if readErr != nil || !found {
+			return h, false, errors.Join(readErr, errLostHistory(found))
 		}
-		if len(facts) == 0 {
-			return h, ours, nil
+		late := evidence(results)
+		if len(late) == 0 {
+			return last, false, nil
+		}
+		after, err = d.append(ctx, last, late...)
+		if err == nil {
+			return after, false, nil
 		}
 	}
+	return after, true, err
 }
 
 func errLostHistory(found bool) error {
@@ -91,6 +110,14 @@ func errLostHistory(found bool) error {
 		return nil
 	}
 	return errors.New("the event's history is gone while it is in hand: OUTCOMES was purged or damaged")
+}
+
+// landed reports whether what conflicts is in the history nevertheless, from an
+// attempt whose answer was lost, and others went on from there. To append it
+// again would tell every call twice.
+func landed(err error) bool {
+	conflict, ok := errors.AsType[*streams.ConflictError](err)
+	return ok && conflict.Landed != 0
 }
 
 // evidence returns the facts that stay true whoever holds the event: the calls,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -49,8 +50,9 @@ func (d *Dispatcher) claim(ctx context.Context, h history, source source, before
 // before the append, so that it ends here before it ends for anybody else.
 func (w *work) renew(ctx context.Context, facts ...event.Fact) error {
 	start := time.Now()
-	after := w.state.Apply("", w.now(), facts...)
-	h, err := w.append(ctx, w.history, append(facts, w.claimed(after))...)
+	h, err := w.extend(ctx, w.history, func(s event.State) []event.Fact {
+		return append(slices.Clip(facts), w.claimed(s.Apply("", w.now(), facts...)))
+	})
 	if err != nil {
 		return err
 	}
@@ -163,21 +165,15 @@ func (w *work) orphans() []event.Fact {
 // record appends the results and what follows from them. again means that the
 // claim was renewed with them and that messages can be tried now.
 func (w *work) record(ctx context.Context, facts []event.Fact) (again bool, err error) {
+	stopping := w.stopping() || ctx.Err() != nil
 	ctx, cancel := outlive(ctx, w.settleWithin)
 	defer cancel()
-	end := conclude(w.state.Apply("", w.now(), facts...), w.policies, w.now(), w.stopping())
-	facts = append(facts, end.facts...)
 	start := time.Now()
-	switch {
-	case end.again, end.cause != "":
-		// Results never wait for a letter: they go first, under a renewed claim.
-		facts = append(facts, w.claimed(w.state.Apply("", w.now(), facts...)))
-	case end.wait != nil:
-		facts = append(facts, *end.wait)
-	default:
-		facts = append(facts, event.Settled{})
-	}
-	h, ours, err := w.land(ctx, w.history, facts)
+	var end ending
+	h, ours, err := w.land(ctx, w.history, facts, func(s event.State) (all []event.Fact) {
+		end, all = w.conclude(s, facts, stopping)
+		return all
+	})
 	if err != nil || !ours {
 		return false, err
 	}
@@ -189,6 +185,23 @@ func (w *work) record(ctx context.Context, facts []event.Fact) (again bool, err 
 		return false, w.schedule(ctx, h)
 	}
 	return end.again, nil
+}
+
+// conclude returns how the claim ends if the results are recorded in the state s,
+// and the facts of that record.
+func (w *work) conclude(s event.State, results []event.Fact, stopping bool) (ending, []event.Fact) {
+	end := conclude(s.Apply("", w.now(), results...), w.policies, w.now(), stopping)
+	facts := slices.Concat(results, end.facts)
+	switch {
+	case end.again, end.cause != "":
+		// Results never wait for a letter: they go first, under a renewed claim.
+		facts = append(facts, w.claimed(s.Apply("", w.now(), facts...)))
+	case end.wait != nil:
+		facts = append(facts, *end.wait)
+	default:
+		facts = append(facts, event.Settled{})
+	}
+	return end, facts
 }
 
 // outlive returns a context that ends only some time after ctx: what was sent

@@ -18,8 +18,12 @@ const (
 	gaveUpChannel   = "no_channel"         // its channel is not configured any more
 )
 
-// longestDeferral caps what rate limits may put an event off by, in one generation.
-const longestDeferral = 24 * time.Hour
+// The bounds of what rate limits put an event off by: at least so long at a time,
+// at most so long in one generation.
+const (
+	shortestDeferral = time.Second
+	longestDeferral  = 24 * time.Hour
+)
 
 // ending is how a claim ends, or that it does not end yet.
 type ending struct {
@@ -47,13 +51,16 @@ func conclude(s event.State, policies map[string]Policy, now time.Time, stopping
 			e.giveUp(m, gaveUpRounds)
 		case m.RoundTries >= p.Tries:
 			retry, delay = true, max(delay, p.Rounds[s.Round], m.RetryAfter.Sub(now))
-		case m.RetryAfter.After(now):
-			if s.DeferredMS+m.RetryAfter.Sub(now).Milliseconds() > longestDeferral.Milliseconds() {
+		case !m.RetryAfter.IsZero():
+			// Even where that time is over by now, because others took longer: what
+			// burns nothing must cost time that is counted, or it has no bound.
+			after := max(m.RetryAfter.Sub(now), shortestDeferral)
+			if s.DeferredMS+after.Milliseconds() > longestDeferral.Milliseconds() {
 				e.giveUp(m, gaveUpDeferred)
 				continue
 			}
-			if !deferred || m.RetryAfter.Before(earliest) {
-				deferred, earliest = true, m.RetryAfter
+			if due := now.Add(after); !deferred || due.Before(earliest) {
+				deferred, earliest = true, due
 			}
 		default:
 			e.again = true

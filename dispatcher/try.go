@@ -61,7 +61,8 @@ func (w *work) tryMessage(ctx context.Context, m event.Message, round int) []eve
 	ch := w.channels[m.Channel]
 	var facts []event.Fact
 	for tries := m.RoundTries; tries < ch.Policy.Tries; {
-		if !w.pause(ctx, ch.Policy.pause(tries)) || !ch.acquire(ctx, w.until.Add(-ch.Policy.Timeout)) {
+		wait := max(ch.Policy.pause(tries), m.RetryAfter.Sub(w.now()))
+		if !w.pause(ctx, wait) || !ch.acquire(ctx, w.until.Add(-ch.Policy.Timeout)) {
 			return facts
 		}
 		fact, withheld := w.call(ctx, ch, m, round, tries+1)
@@ -78,7 +79,8 @@ func (w *work) tryMessage(ctx context.Context, m event.Message, round int) []eve
 			return append(facts, event.GaveUp{Message: m.ID, Reason: gaveUpPermanent})
 		case event.TryTransient:
 			tries++
-			if fact.RetryAfter.Sub(w.now()) > longestPause {
+			m.RetryAfter = fact.RetryAfter
+			if m.RetryAfter.Sub(w.now()) > longestPause {
 				return facts
 			}
 		default:

@@ -124,13 +124,17 @@ func (w *work) prepare(ctx context.Context) ([]event.Fact, error) {
 	for _, m := range p.Messages {
 		w.plan[m.ID] = m
 	}
+	var facts []event.Fact
 	switch {
 	case w.state.Planned:
-		return w.orphans(), nil
 	case len(p.Messages) > claimLimit || w.state.Lost != nil:
-		return nil, w.renew(ctx, p.Fact)
+		if err := w.renew(ctx, p.Fact); err != nil {
+			return nil, err
+		}
+	default:
+		facts = append(facts, p.Fact)
 	}
-	return []event.Fact{p.Fact}, nil
+	return append(facts, w.orphans(w.state.Apply("", w.now(), facts...))...), nil
 }
 
 // safePlan turns a panic in planning into a dead letter with its stack.
@@ -147,12 +151,13 @@ func safePlan(p Planner, key event.Key, e event.Envelope) (out plan.Plan, err er
 	return out, err
 }
 
-// orphans gives up the open messages of a frozen plan that the configuration in
-// force does not produce any more: there is no address for them.
-func (w *work) orphans() []event.Fact {
+// orphans gives up the open messages of a plan that the configuration in force
+// does not produce any more, so that there is no address for them, or for whose
+// channel it has no sender.
+func (w *work) orphans(s event.State) []event.Fact {
 	var facts []event.Fact
-	for _, i := range w.state.Open() {
-		m := w.state.Messages[i]
+	for _, i := range s.Open() {
+		m := s.Messages[i]
 		if _, ok := w.plan[m.ID]; !ok {
 			facts = append(facts, event.GaveUp{Message: m.ID, Reason: gaveUpNoPlan})
 		} else if _, ok := w.channels[m.Channel]; !ok {

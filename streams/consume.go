@@ -16,7 +16,7 @@ import (
 type ConsumeOptions struct {
 	Workers    int           // handlers at a time; zero: 256
 	AckWait    time.Duration // when a message that nobody holds comes again; zero: 30 s
-	MaxDeliver int           // how often at most, as far as the server counts; zero: 12
+	MaxDeliver int           // deliveries after which a handler has to end it, see [Delivery.LastDelivery]; zero: 12
 	Heartbeat  time.Duration // how often the server is told what is held; zero: 10 s; at most a third of AckWait
 	Drain      time.Duration // how long handlers may go on after the stop; zero: 25 s
 }

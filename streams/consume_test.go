@@ -244,7 +244,7 @@ func TestWhatIsHeldIsNotRedelivered(t *testing.T) {
 	require.EqualValues(t, 3, deliveries.Load())
 }
 
-func TestWhatIsNotAckedComesAgainUntilItsLastDelivery(t *testing.T) {
+func TestWhatIsNotAckedComesAgain(t *testing.T) {
 	l := streamstest.New(t)
 	publish(t, l, "1")
 	o := streams.ConsumeOptions{Workers: 1, AckWait: 200 * time.Millisecond, Heartbeat: 50 * time.Millisecond, MaxDeliver: 3}
@@ -261,6 +261,7 @@ func TestWhatIsNotAckedComesAgainUntilItsLastDelivery(t *testing.T) {
 	require.Equal(t, seen{1, false}, receive(t, came))
 	require.Equal(t, seen{2, false}, receive(t, came))
 	require.Equal(t, seen{3, true}, receive(t, came))
+	require.Equal(t, seen{4, true}, receive(t, came), "after its last delivery too: it must not vanish")
 }
 
 func TestConsumeOutlastsTheServer(t *testing.T) {
@@ -316,7 +317,7 @@ func TestConsumeAdaptsToItsOptions(t *testing.T) {
 		}))
 		c := consumerInfo(t, s.Connect()).Config
 		require.Equal(t, o.AckWait, c.AckWait)
-		require.Equal(t, o.MaxDeliver, c.MaxDeliver)
+		require.Equal(t, -1, c.MaxDeliver, "the server gives up on nothing")
 		require.Equal(t, 4*o.Workers, c.MaxAckPending)
 	}
 }

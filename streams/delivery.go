@@ -65,7 +65,8 @@ func (d *Delivery) Sequence() uint64 { return d.meta.Sequence.Stream }
 // message, this time included. It forgets when it crashes.
 func (d *Delivery) NumDelivered() int { return int(d.meta.NumDelivered) }
 
-// LastDelivery reports that the server will not deliver the message again.
+// LastDelivery reports that the message was delivered as often as it may be: it
+// is to be ended, not tried. It is delivered again only if that fails.
 func (d *Delivery) LastDelivery() bool {
 	return d.maxDeliver > 0 && d.NumDelivered() >= d.maxDeliver
 }

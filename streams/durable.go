@@ -38,12 +38,15 @@ func (c *consumption) consumer(ctx context.Context) (jetstream.Consumer, error) 
 	return c.js.UpdateConsumer(ctx, c.stream.name, config)
 }
 
-// config has no BackOff: it would distort delays, and delays are ours.
+// config has no BackOff: it would distort delays, and delays are ours. Nor does
+// the server give up on a message: what it gives up on it never mentions again,
+// and a process that dies with the last delivery in hand would lose the event.
+// The bound is kept by the handler, at every delivery from the last one on.
 func (c *consumption) config() jetstream.ConsumerConfig {
 	return jetstream.ConsumerConfig{
 		Durable: c.name, Description: "Hands out work; wake-ups only, the truth is in " + OutcomesStream + ".",
 		DeliverPolicy: jetstream.DeliverAllPolicy, AckPolicy: jetstream.AckExplicitPolicy,
-		AckWait: c.AckWait, MaxDeliver: c.MaxDeliver, MaxAckPending: 4 * c.Workers,
+		AckWait: c.AckWait, MaxDeliver: -1, MaxAckPending: 4 * c.Workers,
 		FilterSubject: c.filter, Metadata: map[string]string{schemaKey: schemaVersion},
 	}
 }

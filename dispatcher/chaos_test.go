@@ -1,6 +1,7 @@
 package dispatcher_test
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -10,10 +11,32 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"tidings/dispatcher"
+	"tidings/dispatcher/channel"
 	"tidings/streams"
 	"tidings/streams/event"
 	"tidings/streams/streamstest"
 )
+
+func TestAServerThatIsDownIsReported(t *testing.T) {
+	server := streamstest.NewServer(t)
+	r := newRig(t, server.Log(), nil)
+	hook := r.o.Channels["hook"]
+	real := hook.Sender
+	hook.Sender = channel.SenderFunc(func(ctx context.Context, m channel.Message) (channel.Receipt, error) {
+		server.Stop()
+		return real.Send(ctx, m)
+	})
+	r.o.Channels["hook"] = hook
+	d, err := dispatcher.New(r.o)
+	require.NoError(t, err)
+	streamstest.Run(t, d.Run)
+	key := r.publish(r.order("1", "/ok"))
+	require.Eventually(t, inTrouble(d), 10*time.Second, 10*time.Millisecond)
+	require.Contains(t, d.Status().Trouble, "append to OUTCOMES")
+	server.Start()
+	require.Equal(t, []string{"claimed", "planned tried:delivered settled"}, r.ended(key).facts(key))
+	require.Eventually(t, func() bool { return !inTrouble(d)() }, 10*time.Second, 10*time.Millisecond)
+}
 
 func TestAServerThatComesAndGoes(t *testing.T) {
 	for name, opt := range map[string]streamstest.Option{"relaxed": func(*streams.Options) {}, "strict": streamstest.Strict} {

@@ -55,7 +55,7 @@ type Dispatcher struct {
 	suppressions Suppressions
 	consume      streams.ConsumeOptions
 	settleWithin time.Duration // for recording results once the process stops
-	claimWithin  time.Duration // for recording a claim, or that it is put back
+	appendWithin time.Duration // for an append that is under way then, and for putting a claim back
 	now          func() time.Time
 	logger       *slog.Logger
 
@@ -74,7 +74,7 @@ func New(o Options) (*Dispatcher, error) {
 		log: o.Log, planner: o.Planner, suppressions: o.Suppressions, now: o.Now, logger: o.Logger,
 		rules:    rules{me: o.Owner, crashes: o.Crashes, staleness: o.Staleness, skew: 5 * time.Second},
 		channels: map[string]*outlet{}, policies: map[string]Policy{},
-		consume: o.Consume, settleWithin: 30 * time.Second, claimWithin: 5 * time.Second,
+		consume: o.Consume, settleWithin: 30 * time.Second, appendWithin: 5 * time.Second,
 	}
 	d.setDefaults(o)
 	for name, c := range o.Channels {

@@ -28,6 +28,10 @@ func (d *Dispatcher) append(ctx context.Context, h history, facts ...event.Fact)
 	rec := event.NewRecord(h.ref, h.state, d.now(), facts...)
 	var pos streams.Position
 	err := d.persist(ctx, "append to OUTCOMES", func(ctx context.Context) (err error) {
+		// One that is under way is not cut off at once: a claim of unknown fate
+		// would be taken for a crash by the next process.
+		ctx, cancel := outlive(ctx, d.appendWithin)
+		defer cancel()
 		pos, err = d.log.Outcomes.Append(ctx, rec, h.seq)
 		return err
 	})
@@ -150,13 +154,17 @@ func isConflict(err error) bool {
 func (d *Dispatcher) persist(ctx context.Context, doing string, step func(context.Context) error) error {
 	pause := backoff.NewExponentialBackOff()
 	pause.InitialInterval, pause.MaxInterval = 50*time.Millisecond, 5*time.Second
+	attempt := d.trouble.begin(doing)
+	defer attempt.end()
 	for {
+		if ctx.Err() != nil {
+			return fmt.Errorf("%s: %w", doing, context.Cause(ctx))
+		}
 		err := step(ctx)
 		if err == nil || isFinal(err) {
-			d.trouble.clear(doing)
 			return err
 		}
-		d.trouble.set(doing, err)
+		attempt.fail(err)
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("%s: %w", doing, errors.Join(err, context.Cause(ctx)))

@@ -58,6 +58,8 @@ type rig struct {
 	log  *streams.Log
 	sink *sink.HTTP
 	o    dispatcher.Options
+	// unchecked: the log holds what the dispatcher did not write.
+	unchecked bool
 }
 
 // newRig returns a rig whose dispatcher calls the sink for hooks, with handle

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
+	"tidings/dispatcher"
 	"tidings/streams"
 	"tidings/streams/event"
 	"tidings/streams/streamstest"
@@ -89,4 +90,38 @@ func TestRubbishAmongEventsBecomesADeadLetterEach(t *testing.T) {
 		return nil
 	})
 	require.ErrorIs(t, err, enough, "%v", causes)
+}
+
+func TestRubbishInAHistoryHoldsNobodyUp(t *testing.T) {
+	one := event.Identity{}.Key(newEvent("1", "order.placed", nil))
+	r, _, js := newStranger(t)
+	r.unchecked = true
+	r.put(js, "outcomes.acme."+string(one), nil, "not a record")
+	r.o.Workers = 1
+	r.o.Consume.AckWait = 100 * time.Millisecond
+	d, err := dispatcher.New(r.o)
+	require.NoError(t, err)
+	streamstest.Run(t, d.Run)
+	r.publish(r.order("1", "/ok"))
+	for _, id := range []string{"2", "3"} {
+		key := r.publish(r.order(id, "/ok"))
+		require.Eventually(t, func() bool {
+			last, err := r.log.Outcomes.Last(context.Background(), "acme", key)
+			return err == nil && last.Record.Final()
+		}, 10*time.Second, 10*time.Millisecond)
+	}
+	require.Equal(t, 2, r.sink.Count(), "what may have been done about the first is not known, so nothing is")
+}
+
+func TestRecordsOfALaterVersion(t *testing.T) {
+	r, _, js := newStranger(t)
+	key := r.leftBehind(r.order("1", "/ok"), gone)
+	last, err := r.log.Outcomes.Last(r.within(5*time.Second), "acme", key)
+	require.NoError(t, err)
+	data := asJSON(event.NewRecord(last.Record.Event, last.Record.State, time.Now(), event.UnknownFact{Kind: "pondered", Raw: []byte(`{"fact":"pondered"}`)}))
+	data = strings.Replace(data, `"schema":1`, `"schema":99,"mood":"new"`, 1)
+	r.put(js, "outcomes.acme."+string(key), nil, data)
+	r.start(r.o)
+	h := r.ended(key)
+	require.Equal(t, []string{"claimed", "pondered", "crashed claimed", "planned claimed", "tried:delivered settled"}, h.facts(key))
 }

@@ -48,15 +48,7 @@ func (d *Dispatcher) claim(ctx context.Context, h history, source source, before
 
 // renew appends the facts and a claim in one record. The lease is counted from
 // before the append, so that it ends here before it ends for anybody else.
-//
-// Once begun it is not cut off at once: a claim of unknown fate would be taken
-// for a crash by the next process.
 func (w *work) renew(ctx context.Context, facts ...event.Fact) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	ctx, cancel := outlive(ctx, w.claimWithin)
-	defer cancel()
 	start := time.Now()
 	h, err := w.extend(ctx, w.history, func(s event.State) []event.Fact {
 		return append(slices.Clip(facts), w.claimed(s.Apply("", w.now(), facts...)))
@@ -107,7 +99,7 @@ func (w *work) do(ctx context.Context) error {
 // putBack ends a claim under which nothing was tried yet, because the process is
 // being stopped: that is no crash, and leaves nothing in doubt.
 func (w *work) putBack(ctx context.Context) error {
-	ctx, cancel := outlive(ctx, w.claimWithin)
+	ctx, cancel := outlive(ctx, w.appendWithin)
 	defer cancel()
 	h, err := w.extend(ctx, w.history, func(s event.State) []event.Fact {
 		return []event.Fact{event.Waiting{Round: s.Round, Due: w.now(), Reason: event.WaitInterrupted}}

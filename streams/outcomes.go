@@ -45,7 +45,8 @@ type StoredRecord struct {
 //
 // It returns [ErrFull] for a first claim once 90 % of the stream are used, so
 // that the rest is for results, and for everything when it is full; [ErrClosed]
-// after Run has ended; a *[TooLargeError]; and [ErrUnavailable] if the log could
+// after Run has ended; a *[TooLargeError]; [ErrForeign] if what is in its place
+// is no record; and [ErrUnavailable] if the log could
 // not be reached at all until ctx was done.
 func (o *Outcomes) Append(ctx context.Context, r event.Record, after uint64) (Position, error) {
 	if r.Kind == event.KindClaimed && r.State.Revision == 1 && !o.room.left(ctx, &o.stream) {
@@ -177,15 +178,24 @@ func decodeGet(data []byte) (Entry, error) {
 	case m == nil:
 		return Entry{}, fmt.Errorf("%w: empty answer", ErrUnavailable)
 	default:
-		h, err := nats.DecodeHeadersMsg(m.Header)
+		h, err := decodeHeader(m.Header)
 		if err != nil {
-			return Entry{}, fmt.Errorf("headers of entry %d: %w", m.Sequence, err)
+			return Entry{}, fmt.Errorf("headers of entry %d: %w: %w", m.Sequence, ErrForeign, err)
 		}
 		return Entry{Sequence: m.Sequence, Time: m.Time.UTC(), Subject: m.Subject, Header: h, Data: m.Data}, nil
 	}
 }
 
-// Last returns an event's last record, or [ErrNotFound]. On a replicated
+// decodeHeader allows for none, which the client does not.
+func decodeHeader(raw []byte) (nats.Header, error) {
+	if len(raw) == 0 {
+		return nil, nil
+	}
+	return nats.DecodeHeadersMsg(raw)
+}
+
+// Last returns an event's last record, [ErrNotFound], or [ErrForeign] if what is
+// there is no record. On a replicated
 // stream the answer may lag behind; an append on top of it then conflicts.
 func (o *Outcomes) Last(ctx context.Context, tenant string, key event.Key) (StoredRecord, error) {
 	subject, err := OutcomeSubject(tenant, key)
@@ -202,7 +212,7 @@ func (o *Outcomes) Last(ctx context.Context, tenant string, key event.Key) (Stor
 func storedRecord(e Entry) (StoredRecord, error) {
 	r, err := event.DecodeRecord(e.Data)
 	if err != nil {
-		return StoredRecord{}, fmt.Errorf("entry %d of %s: %w", e.Sequence, OutcomesStream, err)
+		return StoredRecord{}, fmt.Errorf("entry %d of %s: %w: %w", e.Sequence, OutcomesStream, ErrForeign, err)
 	}
 	return StoredRecord{Record: r, Position: Position{Sequence: e.Sequence, Time: e.Time}}, nil
 }

@@ -37,7 +37,7 @@ func definite(err error) bool {
 	if _, large := errors.AsType[*TooLargeError](err); large {
 		return true
 	}
-	return err == nil || errors.Is(err, ErrFull) || errors.Is(err, ErrClosed)
+	return err == nil || errors.Is(err, ErrFull) || errors.Is(err, ErrClosed) || errors.Is(err, ErrForeign)
 }
 
 func doubt(err error, maybeStored bool) error {

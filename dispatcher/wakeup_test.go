@@ -1,0 +1,62 @@
+package dispatcher_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+
+	"tidings/streams"
+	"tidings/streams/event"
+)
+
+func TestWakeUpsOfAWaitingEvent(t *testing.T) {
+	const round = 400 * time.Millisecond
+	// waiting returns a rig with an event that waits for its second round.
+	waiting := func(t *testing.T) (*rig, jetstream.JetStream, streams.Wakeup, event.State) {
+		r, _, js := newStranger(t)
+		hook := r.o.Channels["hook"]
+		hook.Policy.Tries, hook.Policy.Rounds = 1, []time.Duration{round}
+		r.o.Channels["hook"] = hook
+		r.start(r.o)
+		key := r.publish(r.order("1", "/flaky"))
+		h := r.until("it waits", func(h history) bool { return h.state(key).Phase == event.PhaseWaiting })
+		return r, js, streams.Wakeup{Tenant: "acme", Key: key, Sequence: 1}, h.state(key)
+	}
+	twoRounds := []string{
+		"claimed", "planned tried:transient waiting",
+		"claimed", "tried:transient gave_up claimed", "dead",
+	}
+	wake := func(r *rig, w streams.Wakeup) { require.NoError(r, r.log.Retries.Wake(r.within(10*time.Second), w)) }
+
+	t.Run("early and many: nothing is tried before it is due, and then once", func(t *testing.T) {
+		r, _, w, s := waiting(t)
+		for time.Now().Before(s.Due.Add(-round / 4)) {
+			wake(r, w)
+		}
+		h := r.ended(w.Key)
+		require.Equal(t, twoRounds, h.facts(w.Key))
+		require.False(t, h.records[3].Facts[0].(event.Tried).Started.Before(s.Due))
+	})
+	t.Run("lost: one that the steward makes up for brings it on", func(t *testing.T) {
+		r, js, w, s := waiting(t)
+		retries, err := js.Stream(r.within(5*time.Second), streams.RetriesStream)
+		require.NoError(t, err)
+		require.NoError(t, retries.Purge(r.within(5*time.Second)))
+		<-time.After(time.Until(s.Due))
+		last, err := r.log.Outcomes.Last(r.within(5*time.Second), "acme", w.Key)
+		require.NoError(t, err)
+		require.Equal(t, event.PhaseWaiting, last.Record.State.Phase, "nobody wakes it")
+		wake(r, w)
+		require.Equal(t, twoRounds, r.ended(w.Key).facts(w.Key))
+	})
+	t.Run("late: an event that has ended stays as it is", func(t *testing.T) {
+		r, _, w, _ := waiting(t)
+		r.ended(w.Key)
+		wake(r, w)
+		r.emptied()
+		require.Equal(t, twoRounds, r.ended(w.Key).facts(w.Key))
+		require.Equal(t, 2, r.calls("/flaky"))
+	})
+}

@@ -41,3 +41,24 @@ func TestAConsumerThatIsReplacedByAStrangerEndsRun(t *testing.T) {
 	h := r.until("it waits", func(h history) bool { return h.state(key).Phase == event.PhaseWaiting })
 	require.Equal(t, []string{"claimed", "planned tried:unknown waiting"}, h.facts(key))
 }
+
+func TestAStopDoesNotWaitForAStranger(t *testing.T) {
+	r := newRig(t, newLog(t), nil)
+	key := r.leftBehind(r.order("1", "/ok"), event.Owner{Instance: "elsewhere", Boot: "1"})
+	d, err := dispatcher.New(r.o)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- d.Run(ctx) }()
+	require.Eventually(t, func() bool { return d.Status().InHand == 1 }, 10*time.Second, time.Millisecond)
+	cancel()
+	select {
+	case err := <-done:
+		require.NoError(t, err)
+	case <-time.After(10 * time.Second):
+		t.Fatal("it holds the event of a live owner while there is nothing to finish")
+	}
+	last, err := r.log.Outcomes.Last(r.within(5*time.Second), "acme", key)
+	require.NoError(t, err)
+	require.Equal(t, 1, last.Record.State.Revision)
+}

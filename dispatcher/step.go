@@ -184,9 +184,12 @@ func (d *Dispatcher) auditDuplicate(ctx context.Context, del *streams.Delivery, 
 	})
 }
 
-// hold waits, with the delivery in hand, until a live owner's lease is over.
+// hold waits, with the delivery in hand, until a live owner's lease is over. It
+// ends when the process is to stop: there is nothing in hand to be finished.
 func (d *Dispatcher) hold(ctx context.Context, until time.Time) error {
 	select {
+	case <-d.stopped():
+		return errStopping
 	case <-time.After(until.Sub(d.now())):
 		return errLookAgain
 	case <-ctx.Done():

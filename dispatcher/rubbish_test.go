@@ -1,6 +1,7 @@
 package dispatcher_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"strings"
@@ -124,4 +125,15 @@ func TestRecordsOfALaterVersion(t *testing.T) {
 	r.start(r.o)
 	h := r.ended(key)
 	require.Equal(t, []string{"claimed", "pondered", "crashed claimed", "planned claimed", "tried:delivered settled"}, h.facts(key))
+}
+
+func TestRubbishThatFitsInNoLetterIsKeptWhereItIs(t *testing.T) {
+	r, _, js := newStranger(t)
+	const size = 10 << 20 // as base64 more than the server takes
+	r.put(js, "events.a", nil, strings.Repeat("x", size))
+	r.start(r.o)
+	letter := waitForLetter(t, r, event.DeliveryKey(event.DefaultTenant, streams.EventsStream, "events.a", "", bytes.Repeat([]byte("x"), size)))
+	require.Empty(t, letter.Data)
+	require.Contains(t, letter.Detail, "10485760 bytes")
+	require.Contains(t, letter.Detail, "at 1 in EVENTS")
 }

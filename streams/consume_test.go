@@ -317,7 +317,7 @@ func TestConsumeAdaptsToItsOptions(t *testing.T) {
 		}))
 		c := consumerInfo(t, s.Connect()).Config
 		require.Equal(t, o.AckWait, c.AckWait)
-		require.Equal(t, -1, c.MaxDeliver, "the server gives up on nothing")
+		require.Equal(t, 10*o.MaxDeliver, c.MaxDeliver, "the server gives up long after the handler has")
 		require.Equal(t, 4*o.Workers, c.MaxAckPending)
 	}
 }

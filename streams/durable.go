@@ -38,15 +38,19 @@ func (c *consumption) consumer(ctx context.Context) (jetstream.Consumer, error) 
 	return c.js.UpdateConsumer(ctx, c.stream.name, config)
 }
 
-// config has no BackOff: it would distort delays, and delays are ours. Nor does
-// the server give up on a message: what it gives up on it never mentions again,
-// and a process that dies with the last delivery in hand would lose the event.
-// The bound is kept by the handler, at every delivery from the last one on.
+// fuse is how many times the handler's bound the server's own bound is.
+const fuse = 10
+
+// config has no BackOff: it would distort delays, and delays are ours. The bound
+// on deliveries is kept by the handler, at every delivery from the last one on.
+// The server's is a fuse far beyond it: what the server gives up on it never
+// mentions again, and a process that died with that delivery in hand, or met a
+// full log with it, would leave the event without an end.
 func (c *consumption) config() jetstream.ConsumerConfig {
 	return jetstream.ConsumerConfig{
 		Durable: c.name, Description: "Hands out work; wake-ups only, the truth is in " + OutcomesStream + ".",
 		DeliverPolicy: jetstream.DeliverAllPolicy, AckPolicy: jetstream.AckExplicitPolicy,
-		AckWait: c.AckWait, MaxDeliver: -1, MaxAckPending: 4 * c.Workers,
+		AckWait: c.AckWait, MaxDeliver: fuse * c.MaxDeliver, MaxAckPending: 4 * c.Workers,
 		FilterSubject: c.filter, Metadata: map[string]string{schemaKey: schemaVersion},
 	}
 }

@@ -206,6 +206,22 @@ func TestUnknownFateIsRecordedBeforeTheRepeat(t *testing.T) {
 	require.Equal(t, map[string]int{id: 2}, r.sink.ByID(), "the repeat carries the same id")
 }
 
+func TestAnEventDeliveredTooOftenIsBuriedFromItsHeaders(t *testing.T) {
+	r := newRig(t, newLog(t), nil)
+	r.o.Consume.MaxDeliver = 1 // the first delivery is one too many
+	r.start(r.o)
+	e := r.order("1", "/ok")
+	e.Data = []byte("not even JSON") // nobody looks
+	key := r.publish(e)
+	h := r.ended(key)
+	require.Equal(t, []string{"dead"}, h.facts(key))
+	letter, _, err := r.log.DeadLetters.Get(r.within(5*time.Second), "acme", key)
+	require.NoError(t, err)
+	require.Equal(t, event.CauseMaxDeliver, letter.Cause)
+	require.Equal(t, e.Data, letter.Data)
+	require.Zero(t, r.sink.Count())
+}
+
 func TestAnEventIsClaimedOnlyWhenItsMailCanBeSent(t *testing.T) {
 	r := newRig(t, newLog(t), nil)
 	inside, release := make(chan struct{}), make(chan struct{})

@@ -1,0 +1,54 @@
+package app
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"tidings/dispatcher/steward"
+	"tidings/projector"
+	"tidings/store"
+	"tidings/streams"
+	"tidings/streams/event"
+	"tidings/streams/streamstest"
+)
+
+// An event whose schedule was lost, as by a crash between the record and the
+// schedule, is found in the ledger and woken.
+func TestTheStewardWakesWhatTheLedgerCallsOverdue(t *testing.T) {
+	log := streamstest.New(t)
+	s, err := store.Open(filepath.Join(t.TempDir(), "ledger.db"), store.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	p := projector.New(projector.Options{Outcomes: log.Outcomes, DeadLetters: log.DeadLetters, Store: s})
+	streamstest.Run(t, p.Run)
+
+	past := time.Now().Add(-time.Hour)
+	waits := func(id string, due time.Time) event.Ref {
+		ref := event.Ref{Key: event.NewKey(id), Tenant: "acme", ID: id, IDSource: event.IDMessageID, Type: "t", ReceivedAt: past, Sequence: 7, Digest: "d"}
+		claimed := event.NewRecord(ref, event.State{}, past, event.Claimed{Owner: event.Owner{Instance: "i", Boot: "b"}, LeaseMS: 60_000, Limit: 64})
+		first, err := log.Outcomes.Append(t.Context(), claimed, 0)
+		require.NoError(t, err)
+		waiting := event.NewRecord(ref, claimed.State, past, event.Waiting{Round: 1, Due: due, Reason: event.WaitRetry})
+		last, err := log.Outcomes.Append(t.Context(), waiting, first.Sequence)
+		require.NoError(t, err)
+		require.NoError(t, p.CaughtUp(t.Context(), last.Sequence))
+		return ref
+	}
+	lost := waits("lost", past)
+	waits("not due yet", time.Now().Add(time.Hour))
+
+	streamstest.Run(t, steward.New(steward.Options{Ledger: overdue{s}, Waker: log.Retries, Every: 10 * time.Millisecond}).Run)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	woken := make(chan streams.Wakeup, 1)
+	err = log.Retries.Consume(ctx, streams.ConsumeOptions{Workers: 1}, func(_ context.Context, d *streams.Delivery) {
+		woken <- d.Wakeup()
+		cancel()
+	})
+	require.NoError(t, err)
+	require.Equal(t, streams.Wakeup{Tenant: "acme", Key: lost.Key, Sequence: 7}, <-woken)
+}

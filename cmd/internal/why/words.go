@@ -66,7 +66,7 @@ func waitReasons() map[string]string {
 func CauseInWords(c event.Cause) string {
 	return words(map[string]string{
 		string(event.CauseCrashes):           "claims ended without results too often, so the event may be what stops the process",
-		string(event.CauseMaxDeliver):        "the server's bound on deliveries was reached",
+		string(event.CauseMaxDeliver):        "it was delivered as often as it may be, without an end",
 		string(event.CauseUncertain):         "a message may or may not have been sent: look at the provider, and if it was not sent, publish the event again under a new id",
 		string(event.CauseRoundsExhausted):   "a message still failed after its last round",
 		string(event.CausePermanent):         "a provider refused for good",

@@ -70,23 +70,31 @@ func TestSendersThatMisbehave(t *testing.T) {
 					panic("boom")
 				}
 				return nil
-			}, []string{"claimed", "planned tried:unknown claimed", "tried:delivered settled"}},
+			}, []string{"claimed", "planned tried:unknown claimed", "tried:delivered settled"},
+		},
 		"an error of no class is an unknown fate": {
 			dispatcher.Policy{}, func(n int32) error {
 				if n == 1 {
 					return context.DeadlineExceeded
 				}
 				return nil
-			}, []string{"claimed", "planned tried:unknown claimed", "tried:delivered settled"}},
+			}, []string{"claimed", "planned tried:unknown claimed", "tried:delivered settled"},
+		},
 		"a rate limit without a time burns a try": {
-			dispatcher.Policy{Tries: 1}, func(int32) error { return channel.RateLimited("http_429", 0, nil) },
-			[]string{"claimed", "planned tried:transient gave_up claimed", "dead"}},
+			dispatcher.Policy{Tries: 1},
+			func(int32) error { return channel.RateLimited("http_429", 0, nil) },
+			[]string{"claimed", "planned tried:transient gave_up claimed", "dead"},
+		},
 		"a negative time is none": {
-			dispatcher.Policy{Tries: 1}, func(int32) error { return channel.RateLimited("http_429", -time.Hour, nil) },
-			[]string{"claimed", "planned tried:transient gave_up claimed", "dead"}},
+			dispatcher.Policy{Tries: 1},
+			func(int32) error { return channel.RateLimited("http_429", -time.Hour, nil) },
+			[]string{"claimed", "planned tried:transient gave_up claimed", "dead"},
+		},
 		"unknown ends burn tries until none is left": {
-			dispatcher.Policy{Tries: 2}, func(int32) error { return channel.Unknown("timeout", nil) },
-			[]string{"claimed", "planned tried:unknown claimed", "tried:unknown gave_up claimed", "dead"}},
+			dispatcher.Policy{Tries: 2},
+			func(int32) error { return channel.Unknown("timeout", nil) },
+			[]string{"claimed", "planned tried:unknown claimed", "tried:unknown gave_up claimed", "dead"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var calls atomic.Int32

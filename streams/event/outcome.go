@@ -27,7 +27,7 @@ type Cause string
 // Causes of dead letters for events.
 const (
 	CauseCrashes           Cause = "crashes"             // claims ended without results too often: the event may be what kills the process
-	CauseMaxDeliver        Cause = "max_deliver"         // the server's delivery bound was reached
+	CauseMaxDeliver        Cause = "max_deliver"         // it was delivered as often as it may be, without an end
 	CauseUncertain         Cause = "uncertain"           // a message may or may not have been sent, and its channel holds it
 	CauseRoundsExhausted   Cause = "rounds_exhausted"    // a message still failed after its last round
 	CausePermanent         Cause = "permanent"           // a provider refused for good, where such refusals are dead-lettered

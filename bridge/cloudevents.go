@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -109,7 +110,8 @@ func binaryAttributes(headers amqp.Table) (map[string]string, error) {
 	ce := make(map[string]string)
 	var errs []error
 	for _, prefix := range attributePrefixes {
-		for name, v := range headers {
+		for _, name := range slices.Sorted(maps.Keys(headers)) { // the same in the same order each time
+			v := headers[name]
 			attribute, ok := strings.CutPrefix(name, prefix)
 			if attribute = strings.ToLower(attribute); !ok || !validAttribute(attribute) {
 				continue

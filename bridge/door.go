@@ -221,11 +221,20 @@ func (d *Door) letter(a Arrival, r *refusal) event.Letter {
 	}
 	return event.Letter{
 		Schema: event.Schema, Kind: event.LetterDelivery, Tenant: tenant,
-		Key: event.DeliveryKey(tenant, a.Delivery.Exchange, a.Delivery.RoutingKey,
-			a.Delivery.Properties["content_type"], a.Body),
+		Key:   letterKey(tenant, a),
 		Cause: r.cause, Stage: a.Stage, Detail: r.detail, At: d.opts.Now(),
 		Envelope: &a.Envelope, Delivery: &a.Delivery, Data: a.Body,
 	}
+}
+
+// letterKey is that of a delivery, and of what it says it is: events that carry
+// the same body are different events, also where none of them can come in.
+func letterKey(tenant string, a Arrival) event.Key {
+	delivery := event.DeliveryKey(tenant, a.Delivery.Exchange, a.Delivery.RoutingKey,
+		a.Delivery.Properties["content_type"], a.Body)
+	e := a.Envelope
+	return event.NewKey("delivery of", string(delivery), e.Tenant, e.Source, e.ID, e.Type,
+		e.OccurredAt.UTC().Format(time.RFC3339Nano))
 }
 
 func (d *Door) put(ctx context.Context, letter event.Letter) (Receipt, error) {

@@ -214,6 +214,15 @@ func TestDeliveryThatIsNoEvent(t *testing.T) {
 			require.NotContains(t, err.Error(), "oops", "no piece of the body")
 		})
 	}
+	t.Run("and is read the same way each time, so that it is one dead letter", func(t *testing.T) {
+		d := binary(amqp.Table{"ce-id": "1", "ce-ID": "2", "ce-iD": "3", "ce-Id": "4"})
+		first, err := bridge.Mapping{}.FromAMQP(d)
+		require.Error(t, err)
+		for range 100 {
+			again, _ := bridge.Mapping{}.FromAMQP(d)
+			require.Equal(t, first, again)
+		}
+	})
 	t.Run("still shows what could be read of it", func(t *testing.T) {
 		d := fullPlain()
 		d.Body = []byte("{oops")

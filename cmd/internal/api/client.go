@@ -88,7 +88,7 @@ func (c *Client) Events(ctx context.Context, q EventQuery) (store.Page[store.Row
 func (c *Client) Event(ctx context.Context, id, tenant string) (Event, error) {
 	v := values{}
 	v.set("tenant", tenant)
-	return get[Event](ctx, c, "/v1/events/"+url.PathEscape(id), v)
+	return get[Event](ctx, c, "/v1/events/"+segment(id), v)
 }
 
 // History returns the whole history of an event, in order.
@@ -96,7 +96,7 @@ func (c *Client) History(ctx context.Context, key event.Key) ([]store.Entry, err
 	entries := []store.Entry{}
 	v := values{}
 	for {
-		part, err := get[History](ctx, c, "/v1/events/"+url.PathEscape(string(key))+"/history", v)
+		part, err := get[History](ctx, c, "/v1/events/"+segment(string(key))+"/history", v)
 		if err != nil {
 			return nil, err
 		}
@@ -121,12 +121,12 @@ func (c *Client) DeadLetters(ctx context.Context, q store.LetterQuery) (store.Pa
 
 // DeadLetter returns a dead letter with its payload.
 func (c *Client) DeadLetter(ctx context.Context, key event.Key) (event.Letter, error) {
-	return get[event.Letter](ctx, c, "/v1/deadletters/"+url.PathEscape(string(key)), nil)
+	return get[event.Letter](ctx, c, "/v1/deadletters/"+segment(string(key)), nil)
 }
 
 // Payload returns the payload of a dead letter, byte for byte.
 func (c *Client) Payload(ctx context.Context, key event.Key) ([]byte, error) {
-	_, body, err := c.do(ctx, http.MethodGet, "/v1/deadletters/"+url.PathEscape(string(key))+"/raw", nil, nil)
+	_, body, err := c.do(ctx, http.MethodGet, "/v1/deadletters/"+segment(string(key))+"/raw", nil, nil)
 	return body, err
 }
 
@@ -161,6 +161,12 @@ func (c *Client) Publish(ctx context.Context, header http.Header, body []byte) (
 		return Accepted{}, err
 	}
 	return decode[Accepted](c, answer)
+}
+
+// segment is a string of strangers as one segment of a path: an id may be "..",
+// which is a way up unless its dots are escaped.
+func segment(s string) string {
+	return strings.ReplaceAll(url.PathEscape(s), ".", "%2E")
 }
 
 // values are query parameters; what is empty is left out.

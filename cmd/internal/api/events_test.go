@@ -88,6 +88,18 @@ func TestEvents(t *testing.T) {
 	})
 }
 
+func TestAnIDThatIsAPathIsAnID(t *testing.T) {
+	w := newWorld(t)
+	for _, id := range []string{".", "..", "../status", "a/history", "%2e%2e", "?", "#", " "} {
+		ref := storetest.Ref("c", 100)
+		ref.ID, ref.Key = id, event.NewKey("path", id)
+		w.record(ref, claimed, event.Settled{})
+		found, err := w.client.Event(t.Context(), id, "")
+		require.NoError(t, err, id)
+		require.Equal(t, id, found.Event.EventID)
+	}
+}
+
 func TestEvent(t *testing.T) {
 	w := newWorld(t)
 	ref := storetest.Ref("a", 1)

@@ -81,8 +81,7 @@ func (s *Server) publish(w http.ResponseWriter, r *http.Request) {
 	receipt, err := s.Door.Accept(ctx, arrival(r.Header, body))
 	if err != nil {
 		s.Logger.Warn("an event was not taken in", "error", err)
-		w.Header().Set("Retry-After", retryAfter)
-		writeProblem(w, problem(http.StatusServiceUnavailable, "unavailable", notTaken(err)))
+		writeProblem(w, refused(w.Header(), err))
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -98,11 +97,19 @@ func (s *Server) unread(err error) *huma.ErrorModel {
 	return problem(http.StatusBadRequest, "unread", "the body did not arrive whole")
 }
 
-func notTaken(err error) string {
-	if errors.Is(err, streams.ErrFull) {
-		return "the log is full: make room, and send the event again"
+// refused says why the door took nothing. To send again what is too large even
+// for a dead letter would never help.
+func refused(answer http.Header, err error) *huma.ErrorModel {
+	if large, ok := errors.AsType[*streams.TooLargeError](err); ok {
+		return problem(http.StatusRequestEntityTooLarge, "too-large",
+			"the event does not fit into one message of the log: "+large.Error())
 	}
-	return "the log cannot take events now: send the event again"
+	answer.Set("Retry-After", retryAfter)
+	detail := "the log cannot take events now: send the event again"
+	if errors.Is(err, streams.ErrFull) {
+		detail = "the log is full: make room, and send the event again"
+	}
+	return problem(http.StatusServiceUnavailable, "unavailable", detail)
 }
 
 // arrival is what the request brings to the door. Its body is not used again.

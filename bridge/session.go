@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -167,6 +168,8 @@ func (ss *session) reason() error {
 	case err := <-ss.closed:
 		switch {
 		case err == nil:
+		case strings.Contains(err.Reason, amqp.ErrSyntax.Reason):
+			return fmt.Errorf("%w: the connection to %s ended over it", errUnreadable, ss.sub.state.status.Broker)
 		case ss.conn.IsClosed():
 			return fmt.Errorf("connection to %s lost: %w", ss.sub.state.status.Broker, err)
 		default:

@@ -15,8 +15,10 @@ import (
 
 // Reasons for the end of a session.
 var (
-	errStopping      = errors.New("stopping")
-	errCancelled     = errors.New("the broker cancelled the consumer: the queue was deleted, moved, or a delivery was held too long")
+	errStopping   = errors.New("stopping")
+	errCancelled  = errors.New("the broker cancelled the consumer: the queue was deleted, moved, or a delivery was held too long")
+	errUnreadable = errors.New("the next message of the queue cannot be read, and stops all behind it: take it out; " +
+		"headers may nest 32 deep, have 8192 names in a table, and no values of type L")
 	errDeliveriesEnd = errors.New("the channel ended")
 )
 

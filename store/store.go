@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime/debug"
+	"strings"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -63,9 +65,13 @@ func Open(path string, o Options) (*Store, error) {
 	if o.Timeout == 0 {
 		o.Timeout = time.Second
 	}
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{
-		Timeout: o.Timeout, ReadOnly: o.ReadOnly, NoSync: o.NoSync,
-		FreelistType: bbolt.FreelistMapType, NoStatistics: true,
+	var db *bbolt.DB
+	err := guarded(path, func() (err error) {
+		db, err = bbolt.Open(path, 0o600, &bbolt.Options{
+			Timeout: o.Timeout, ReadOnly: o.ReadOnly, NoSync: o.NoSync,
+			FreelistType: bbolt.FreelistMapType, NoStatistics: true,
+		})
+		return err
 	})
 	if err != nil {
 		return nil, openError(path, err)
@@ -77,12 +83,27 @@ func Open(path string, o Options) (*Store, error) {
 	return s, nil
 }
 
+const rebuild = "stop tidings and delete the file: it is built again from the streams"
+
+// guarded turns the panic that is bbolt's word for a damaged page, and the fault
+// of reading beyond the end of the file, into [ErrDamaged]: a ledger that can be
+// built again does not end the process.
+func guarded(path string, use func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("ledger %s: %w (%v): %s", path, ErrDamaged, r, rebuild)
+		}
+	}()
+	return use()
+}
+
 func openError(path string, err error) error {
-	const rebuild = "delete the file: it is built again from the streams"
 	switch {
 	case errors.Is(err, bolterrors.ErrTimeout):
 		return fmt.Errorf("open ledger %s: %w by another process: ask the running tidings over its HTTP API, or stop it first", path, ErrLocked)
-	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrChecksum), errors.Is(err, bolterrors.ErrVersionMismatch):
+	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrChecksum), errors.Is(err, bolterrors.ErrVersionMismatch),
+		strings.HasPrefix(err.Error(), "file size too small"): // there is no name for it
 		return fmt.Errorf("open ledger %s: %w (%w): %s", path, ErrDamaged, err, rebuild)
 	}
 	return fmt.Errorf("open ledger: %w", err)
@@ -97,8 +118,8 @@ func (s *Store) prepare(readOnly bool) error {
 	case found == Schema:
 		return nil
 	case found != 0:
-		return fmt.Errorf("open ledger %s: %w (%d, this version has %d): delete the file: it is built again from the streams",
-			s.path, ErrSchema, found, Schema)
+		return fmt.Errorf("open ledger %s: %w (%d, this version has %d): %s",
+			s.path, ErrSchema, found, Schema, rebuild)
 	case readOnly:
 		return fmt.Errorf("open ledger %s: %w: nothing was ever written to it", s.path, ErrSchema)
 	}
@@ -138,7 +159,7 @@ func (s *Store) Close() error {
 func (s *Store) Path() string { return s.path }
 
 func (s *Store) view(fn func(*bbolt.Tx) error) error {
-	if err := s.db.View(fn); err != nil {
+	if err := guarded(s.path, func() error { return s.db.View(fn) }); err != nil {
 		return fmt.Errorf("read ledger: %w", err)
 	}
 	return nil

@@ -1,9 +1,11 @@
 package store_test
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -37,6 +39,38 @@ func TestOpen(t *testing.T) {
 		require.ErrorIs(t, err, store.ErrDamaged)
 		require.ErrorContains(t, err, "delete the file")
 	})
+	t.Run("a file that lost its end is refused, saying to delete it", func(t *testing.T) {
+		s, _ := ledger(t, 50)
+		require.NoError(t, s.Close())
+		whole, err := os.ReadFile(s.Path())
+		require.NoError(t, err)
+		for size := len(whole) - os.Getpagesize(); size > 0; size -= os.Getpagesize() {
+			path := filepath.Join(t.TempDir(), "ledger.db")
+			require.NoError(t, os.WriteFile(path, whole[:size], 0o600))
+			if err := openAndRead(path); err != nil {
+				require.ErrorIs(t, err, store.ErrDamaged, "%d of %d bytes", size, len(whole))
+				require.ErrorContains(t, err, "delete the file")
+			}
+		}
+	})
+	t.Run("a damaged page is an error of whoever reads it, and no panic", func(t *testing.T) {
+		s, _ := ledger(t, 50)
+		require.NoError(t, s.Close())
+		whole, err := os.ReadFile(s.Path())
+		require.NoError(t, err)
+		damaged := 0
+		for page := 2 * os.Getpagesize(); page < len(whole); page += os.Getpagesize() {
+			broken := slices.Clone(whole)
+			copy(broken[page:], bytes.Repeat([]byte{0xff}, os.Getpagesize()))
+			path := filepath.Join(t.TempDir(), "ledger.db")
+			require.NoError(t, os.WriteFile(path, broken, 0o600))
+			if err := openAndRead(path); err != nil {
+				require.ErrorIs(t, err, store.ErrDamaged)
+				damaged++
+			}
+		}
+		require.NotZero(t, damaged)
+	})
 	t.Run("the file is for its owner's eyes", func(t *testing.T) {
 		info, err := os.Stat(storetest.Open(t).Path())
 		require.NoError(t, err)
@@ -58,6 +92,16 @@ func TestOpen(t *testing.T) {
 		_, err := store.Open(filepath.Join(t.TempDir(), "none.db"), store.Options{ReadOnly: true})
 		require.ErrorIs(t, err, os.ErrNotExist)
 	})
+}
+
+// openAndRead reads all of a ledger.
+func openAndRead(path string) error {
+	s, err := store.Open(path, store.Options{})
+	if err != nil {
+		return err
+	}
+	_, err = s.Digest()
+	return errors.Join(err, s.Close())
 }
 
 func TestUpdate(t *testing.T) {

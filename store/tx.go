@@ -20,12 +20,14 @@ type Tx struct {
 // Update runs fn in one transaction: everything it applies is written together
 // or, if fn or the disk returns an error, not at all.
 func (s *Store) Update(fn func(*Tx) error) error {
-	err := s.db.Update(func(btx *bbolt.Tx) error {
-		tx := &Tx{tx: btx, rows: map[event.Key]*change{}, counts: map[string]int{}}
-		if err := fn(tx); err != nil {
-			return err
-		}
-		return tx.flush()
+	err := guarded(s.path, func() error {
+		return s.db.Update(func(btx *bbolt.Tx) error {
+			tx := &Tx{tx: btx, rows: map[event.Key]*change{}, counts: map[string]int{}}
+			if err := fn(tx); err != nil {
+				return err
+			}
+			return tx.flush()
+		})
 	})
 	if err != nil {
 		return fmt.Errorf("write ledger: %w", err)

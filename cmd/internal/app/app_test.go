@@ -88,6 +88,19 @@ func TestOneProcessADirectory(t *testing.T) {
 	require.ErrorContains(t, err, "is in use by another tidings: stop that one, or give this one its own with --data")
 }
 
+func TestADamagedSecretIsSaid(t *testing.T) {
+	for name, remedy := range map[string]string{
+		"instance":       "instance has 3 bytes and not 32: delete it, and the next start makes one",
+		"recipients.key": "recipients.key has 3 bytes and not 32: restore it from a backup",
+	} {
+		w := newWorld(t, nil)
+		require.NoError(t, os.Mkdir(w.conf.Data, 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(w.conf.Data, name), []byte("odd"), 0o600))
+		_, err := app.New(app.Options{Config: w.conf})
+		require.ErrorContains(t, err, remedy)
+	}
+}
+
 func TestRabbitMQDownAtStartIsWaitedOut(t *testing.T) {
 	w := newWorld(t, nil)
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -35,7 +35,7 @@ func openDirectory(path string) (*directory, error) {
 		return nil, fmt.Errorf("the data directory %s is in use by another tidings: stop that one, or give this one its own with --data", path)
 	}
 	d := &directory{path: path, lock: lock}
-	instance, err := d.secret("instance")
+	instance, err := d.secret("instance", "delete it, and the next start makes one")
 	if err != nil {
 		return nil, errors.Join(err, lock.Unlock())
 	}
@@ -48,8 +48,8 @@ func (d *directory) close() error { return d.lock.Unlock() }
 func (d *directory) file(name string) string { return filepath.Join(d.path, name) }
 
 // secret returns the 32 random bytes kept in the directory under name, and
-// makes them at the first start.
-func (d *directory) secret(name string) ([]byte, error) {
+// makes them at the first start. remedy says what to do if they are damaged.
+func (d *directory) secret(name, remedy string) ([]byte, error) {
 	path := d.file(name)
 	b, err := os.ReadFile(path)
 	switch {
@@ -58,7 +58,7 @@ func (d *directory) secret(name string) ([]byte, error) {
 	case err != nil:
 		return nil, fmt.Errorf("read %s: %w", path, err)
 	case len(b) != 32:
-		return nil, fmt.Errorf("%s has %d bytes and not 32: restore it from a backup; without it recipients cannot be recognised", path, len(b))
+		return nil, fmt.Errorf("%s has %d bytes and not 32: %s", path, len(b), remedy)
 	}
 	return b, nil
 }

@@ -173,6 +173,16 @@ func (s *Server) Connect(name string) (*nats.Conn, error) {
 // InProcessConn implements nats.InProcessConnProvider.
 func (s *Server) InProcessConn() (net.Conn, error) { return s.ns.InProcessConn() }
 
+// Health returns why the server stores nothing any more, nil if it does. A stream
+// whose file could once not be written, for want of room say, takes nothing
+// until the server is started again, though it still answers.
+func (s *Server) Health() error {
+	if h := s.ns.Healthz(nil); h.Error != "" {
+		return fmt.Errorf("%s: see to the disk, and restart tidings", h.Error)
+	}
+	return nil
+}
+
 // ClientURL returns where local programs connect; empty if they cannot.
 func (s *Server) ClientURL() string {
 	if addr := s.ns.Addr(); addr != nil {

@@ -27,7 +27,8 @@ type logPart struct {
 	log    atomic.Pointer[streams.Log]
 	door   atomic.Pointer[bridge.Door]
 	conn   atomic.Pointer[nats.Conn]
-	reason atomic.Value // of string: why it is not open
+	server atomic.Pointer[embedded.Server] // nil if it is not ours
+	reason atomic.Value                    // of string: why it is not open
 }
 
 func (l *logPart) get() *streams.Log { return l.log.Load() }
@@ -91,6 +92,7 @@ func (l *logPart) connect(ctx context.Context, c config.Config, dir *directory, 
 		server.Shutdown()
 		return nil, nil, err
 	}
+	l.server.Store(server)
 	return nc, func() { nc.Close(); server.Shutdown() }, nil
 }
 
@@ -159,11 +161,16 @@ func (l *logPart) sizes(ctx context.Context) ([]api.Stream, error) {
 	return out, nil
 }
 
-// probe says whether the log can be reached.
+// probe says whether the log can be reached, and writes.
 func (l *logPart) probe(ctx context.Context) error {
 	log := l.get()
 	if log == nil {
 		return errNoLog
+	}
+	if server := l.server.Load(); server != nil {
+		if err := server.Health(); err != nil {
+			return err
+		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -178,7 +185,7 @@ func (l *logPart) health(ctx context.Context) api.Part {
 	} else if nc := l.conn.Load(); nc != nil && !nc.IsConnected() {
 		p.Reason = "the connection to NATS is lost: reconnecting"
 	} else if err := l.probe(ctx); err != nil {
-		p.Reason = "JetStream does not answer: " + err.Error()
+		p.Reason = "JetStream does not work: " + err.Error()
 	}
 	p.Ready = p.Reason == ""
 	return p

@@ -261,10 +261,21 @@ func (c *Client) http() *http.Client {
 }
 
 func (c *Client) badURL() error {
-	return fmt.Errorf("the URL %q is not one: set --url or TIDINGS_URL to something like http://127.0.0.1:8420", c.BaseURL)
+	return fmt.Errorf("the URL %q is not one: set --url or TIDINGS_URL to something like http://127.0.0.1:8420", c.shownURL())
 }
 
-func (c *Client) stranger(err error) error { return &UnreachableError{URL: c.BaseURL, Err: err} }
+func (c *Client) stranger(err error) error { return &UnreachableError{URL: c.shownURL(), Err: err} }
+
+// shownURL is the URL without a password in it.
+func (c *Client) shownURL() string {
+	if u, err := url.Parse(c.BaseURL); err == nil {
+		return u.Redacted()
+	}
+	if strings.Contains(c.BaseURL, "@") {
+		return "…"
+	}
+	return c.BaseURL
+}
 
 // refusal reads the problem in an answer.
 func (c *Client) refusal(res *http.Response, body []byte) error {

@@ -52,6 +52,11 @@ func TestClientErrors(t *testing.T) {
 	t.Run("not a URL: it says what one looks like", func(t *testing.T) {
 		require.ErrorContains(t, ask(t, "::"), "set --url or TIDINGS_URL to something like http://127.0.0.1:8420")
 	})
+	t.Run("a password in the URL is not shown", func(t *testing.T) {
+		for _, url := range []string{"http://ann:hunter2@127.0.0.1:1", "http://ann:hunter2%@127.0.0.1:1", "http://ann:hunter2@127.0.0.1:x"} {
+			require.NotContains(t, ask(t, url).Error(), "hunter2")
+		}
+	})
 	t.Run("another token: it says where the token is", func(t *testing.T) {
 		w := newWorld(t)
 		w.client.Token = "hunter2"

@@ -61,7 +61,7 @@ func (c *cli) serve(ctx context.Context, amqpURL, natsURL, listen, level string)
 	if err := a.Run(ctx); err != nil {
 		return err
 	}
-	logger.Info("tidings has stopped: all that was in hand is recorded")
+	logger.Info("tidings has stopped")
 	return nil
 }
 

@@ -166,8 +166,14 @@ func (f *follower) see(ctx context.Context, e streams.Entry, queue chan<- item) 
 	}
 	f.position, f.suspect = e.Sequence, 0
 	f.progress.stored(e.Sequence)
+	i := f.decode(e)
 	select {
-	case queue <- f.decode(e):
+	case queue <- i: // what was seen is folded, also when it is time to stop
+		return nil
+	default:
+	}
+	select {
+	case queue <- i:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

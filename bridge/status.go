@@ -65,6 +65,7 @@ type tracker struct {
 	why      string
 	logged   string
 	mismatch string
+	warned   bool // that the queue is shared
 	sessions uint64
 	// trouble is since when the log has taken nothing; zero: it does.
 	trouble time.Time
@@ -221,12 +222,23 @@ func (t *tracker) saw(ready, consumers int) {
 	if consumers > 0 {
 		t.unseen = 0
 	}
+	t.shared(consumers)
 	switch {
 	case ready == 0:
 		t.waiting = time.Time{}
 	case t.waiting.IsZero():
 		t.waiting = t.now()
 	}
+}
+
+// shared warns of other consumers of the queue: a second Tidings with a data
+// directory of its own knows nothing of what this one has sent.
+func (t *tracker) shared(consumers int) {
+	if consumers > 1 && !t.warned {
+		t.log.Warn("the queue has other consumers: what they take is not seen here, and a second tidings with its own data directory sends again what this one has sent",
+			"consumers", consumers)
+	}
+	t.warned = consumers > 1
 }
 
 // refused notes that the log took nothing, and returns since when that is so.

@@ -1,8 +1,10 @@
 package bridge
 
 import (
+	"bytes"
 	"errors"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -135,4 +137,17 @@ func TestMessagesOfAnotherSubscriber(t *testing.T) {
 func TestMarshalerRefusesWhatIsNoDelivery(t *testing.T) {
 	_, err := marshaler{}.Unmarshal(amqp.Delivery{})
 	require.ErrorIs(t, err, errNoDelivery)
+}
+
+func TestAQueueWithOtherConsumersIsWarnedOfOnce(t *testing.T) {
+	var said bytes.Buffer
+	c := Config{URL: "amqp://ann:secret@rabbit/shop", Queue: "orders"}.withDefaults()
+	tr := newTracker(c, slog.New(slog.NewTextHandler(&said, nil)), time.Now, 30*time.Second)
+	for _, consumers := range []int{0, 1, 2, 2, 3} {
+		tr.saw(0, consumers)
+	}
+	require.Equal(t, 1, strings.Count(said.String(), "the queue has other consumers"))
+	tr.saw(0, 1)
+	tr.saw(0, 2)
+	require.Equal(t, 2, strings.Count(said.String(), "the queue has other consumers"), "again when it comes again")
 }

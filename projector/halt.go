@@ -33,7 +33,8 @@ func (e *HaltError) Error() string {
 func (e *HaltError) Remedy() string {
 	switch e.Reason {
 	case ReasonOtherStream:
-		return "stop tidings, delete the ledger file and start again: it is built again from the streams"
+		return "if the stream was lost, restore it from a backup, and keep the ledger file: it knows what was sent. " +
+			"If it was made anew on purpose, stop tidings, move the ledger file away and start again: another is built from the streams"
 	case ReasonLostTail, ReasonOtherEntry:
 		return "keep the ledger file, it knows what was sent; restore the stream from a backup. " +
 			"Without one, delete the ledger file to go on with what the log has: what it forgot may be sent again"

@@ -33,7 +33,7 @@ func TestALedgerThatDoesNotFitItsStream(t *testing.T) {
 			damage: func(w *world) {
 				w.outcomes.change(func() { w.outcomes.created = w.outcomes.created.Add(time.Hour) })
 			},
-			reason: projector.ReasonOtherStream, sequence: 6, remedy: "delete the ledger file and start again",
+			reason: projector.ReasonOtherStream, sequence: 6, remedy: "keep the ledger file: it knows what was sent",
 		},
 		"the stream lost its end": {
 			damage: func(w *world) { w.outcomes.cut(4) },

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -39,7 +40,20 @@ func (d *DeadLetters) Put(ctx context.Context, l event.Letter) (sequence uint64,
 	if err != nil {
 		return 0, false, fmt.Errorf("put letter %s: %w", l.Key, err)
 	}
+	if p.created {
+		d.tell(l)
+	}
 	return p.sequence, p.created, nil
+}
+
+// tell says once, for whoever watches the logs, that a letter needs an operator.
+func (d *DeadLetters) tell(l event.Letter) {
+	args := []any{"key", l.Key, "tenant", l.Tenant, "cause", l.Cause, "stage", l.Stage, "generation", l.Generation}
+	if l.Event != nil {
+		args = append(args, "type", l.Event.Type, "id", l.Event.ID)
+	}
+	detail, _, _ := strings.Cut(l.Detail, "\n") // of a panic, without the stack
+	d.log.Warn("dead letter", append(args, "detail", detail)...)
 }
 
 // put is one letter on its way.

@@ -2,6 +2,8 @@ package streams_test
 
 import (
 	"bytes"
+	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -125,4 +127,20 @@ func TestDeadLetters(t *testing.T) {
 		require.ErrorAs(t, err, &tooLarge)
 		require.Equal(t, "headers", tooLarge.What)
 	})
+}
+
+func TestALetterIsSaidOnceInTheLog(t *testing.T) {
+	var said bytes.Buffer
+	l := streamstest.New(t, func(o *streams.Options) { o.Logger = slog.New(slog.NewJSONHandler(&said, nil)) })
+	letter := letter("1", 0)
+	letter.Detail = "why\nthe stack of a panic"
+	for range 2 {
+		_, _, err := l.DeadLetters.Put(t.Context(), letter)
+		require.NoError(t, err)
+	}
+	require.Equal(t, 1, strings.Count(said.String(), `"msg":"dead letter"`))
+	require.Contains(t, said.String(), `"level":"WARN"`)
+	require.Contains(t, said.String(), `"key":"`+string(letter.Key)+`"`)
+	require.Contains(t, said.String(), `"cause":"`+string(letter.Cause)+`"`)
+	require.Contains(t, said.String(), `"detail":"why"`)
 }

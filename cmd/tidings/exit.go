@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"tidings/cmd/internal/api"
+	"tidings/cmd/internal/app"
 	"tidings/cmd/internal/config"
 	"tidings/cmd/internal/publish"
 )
@@ -71,7 +72,7 @@ func codeOf(err error) int {
 		return exitUsage
 	case errors.Is(err, publish.ErrNoQueue):
 		return exitNotFound
-	case errors.Is(err, publish.ErrRefused):
+	case errors.Is(err, publish.ErrRefused), errors.Is(err, app.ErrInUse):
 		return exitRefused
 	}
 	return exitFailed

@@ -57,7 +57,6 @@ func (c *cli) serve(ctx context.Context, amqpURL, natsURL, listen, level string)
 		return err
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
-	logger.Info("tidings starts", "version", thisBuild().Version, "data", conf.Data)
 	if err := a.Run(ctx); err != nil {
 		return err
 	}

@@ -47,6 +47,16 @@ const (
 	CauseHeadersTooLarge Cause = "headers_too_large" // its headers do not fit
 )
 
+// Causes lists the causes of dead letters: those of events, then those of raw
+// deliveries.
+func Causes() []Cause {
+	return []Cause{
+		CauseCrashes, CauseMaxDeliver, CauseUncertain, CauseRoundsExhausted, CausePermanent, CauseTemplateError,
+		CauseTooManyRecipients, CauseEventMissing, CausePanic, CauseIDConflict,
+		CauseUndecodable, CauseMissingID, CauseFuture, CauseOversize, CauseHeadersTooLarge,
+	}
+}
+
 // Stage is the part that decided something.
 type Stage string
 

@@ -116,9 +116,17 @@ func (a *App) token() (string, error) {
 // Run runs all parts until ctx is done or one of them cannot go on. It waits
 // out a RabbitMQ or NATS that is down, now or later.
 func (a *App) Run(ctx context.Context) error {
+	told := context.AfterFunc(ctx, func() {
+		a.Logger.Info("stopping: finishing what is in hand, at most 25 s; interrupt again to end at once")
+	})
+	defer told()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	context.AfterFunc(ctx, func() { a.stop.Store(true) })
+	a.Logger.Info("tidings starts", "version", a.Version, "data", a.dir.path)
+	if a.dir.fresh {
+		a.Logger.Info("the data directory is new: nothing is remembered from before", "data", a.dir.path)
+	}
 	a.parts.Store([]part{a.log.health})
 
 	base, endBase := newStage(ctx, cancel)

@@ -85,7 +85,8 @@ func TestOneProcessADirectory(t *testing.T) {
 	w := newWorld(t, nil)
 	w.start()
 	_, err := app.New(app.Options{Config: w.conf})
-	require.ErrorContains(t, err, "is in use by another tidings: stop that one, or give this one its own with --data")
+	require.ErrorIs(t, err, app.ErrInUse)
+	require.ErrorContains(t, err, "stop that one, or give this one its own with --data")
 }
 
 func TestADamagedSecretIsSaid(t *testing.T) {

@@ -15,14 +15,22 @@ import (
 
 // directory is the data directory of one process: locked as long as it runs.
 type directory struct {
-	path  string
+	path  string // absolute
+	fresh bool   // it was made by this start
 	lock  *flock.Flock
 	owner event.Owner // the instance stays with the directory, the boot is new
 }
 
+// ErrInUse means, when an App is made, that another process has its data directory.
+var ErrInUse = errors.New("the data directory is in use by another tidings")
+
 // openDirectory makes the directory if needed and locks it. The lock is what
 // proves that every earlier boot of this instance is gone.
 func openDirectory(path string) (*directory, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("find the data directory: %w", err)
+	}
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, fmt.Errorf("make the data directory: %w", err)
 	}
@@ -32,9 +40,11 @@ func openDirectory(path string) (*directory, error) {
 		return nil, fmt.Errorf("lock the data directory %s: %w", path, err)
 	}
 	if !locked {
-		return nil, fmt.Errorf("the data directory %s is in use by another tidings: stop that one, or give this one its own with --data", path)
+		return nil, fmt.Errorf("%w: %s: stop that one, or give this one its own with --data", ErrInUse, path)
 	}
 	d := &directory{path: path, lock: lock}
+	_, err = os.Stat(d.file("instance"))
+	d.fresh = errors.Is(err, fs.ErrNotExist)
 	instance, err := d.secret("instance", "delete it, and the next start makes one")
 	if err != nil {
 		return nil, errors.Join(err, lock.Unlock())

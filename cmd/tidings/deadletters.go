@@ -14,6 +14,9 @@ import (
 	"tidings/cmd/internal/why"
 )
 
+// listLettersCommand is where to look for what is not found.
+const listLettersCommand = "tidings deadletters list"
+
 func newDeadLetters(c *cli) *cobra.Command {
 	return group("deadletters", "What needs an operator", newDeadLettersList(c), newDeadLettersShow(c))
 }
@@ -31,6 +34,7 @@ func newDeadLettersList(c *cli) *cobra.Command {
 	f.StringVar(&kind, "kind", "", "event or delivery")
 	f.StringVar(&q.Type, "type", "", "event type")
 	paging(cmd, &since, &until, &q.Limit, &q.Cursor)
+	complete(cmd, "cause", names(api.Causes())...)
 	complete(cmd, "kind", names(api.LetterKinds())...)
 	cmd.RunE = c.runs(func(ctx context.Context, _ []string) error {
 		q.Cause, q.Kind = api.Cause(cause), api.LetterKind(kind)
@@ -88,7 +92,7 @@ func (c *cli) showLetter(ctx context.Context, key api.Key, raw bool) error {
 	if raw {
 		payload, err := client.Payload(ctx, key)
 		if err != nil {
-			return err
+			return withHint(err, listLettersCommand)
 		}
 		_, err = c.out.Write(payload)
 		return err
@@ -96,7 +100,7 @@ func (c *cli) showLetter(ctx context.Context, key api.Key, raw bool) error {
 	letter, err := client.DeadLetter(ctx, key)
 	switch {
 	case err != nil:
-		return err
+		return withHint(err, listLettersCommand)
 	case c.json:
 		return c.printJSON(letter)
 	}

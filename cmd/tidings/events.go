@@ -101,7 +101,7 @@ func (c *cli) showEvent(ctx context.Context, id, tenant string) error {
 	found, err := client.Event(ctx, id, tenant)
 	switch {
 	case err != nil:
-		return err
+		return withHint(err, listLettersCommand)
 	case c.json:
 		return c.printJSON(found)
 	}
@@ -144,7 +144,7 @@ func (c *cli) why(ctx context.Context, id, tenant string) error {
 	}
 	found, err := client.Event(ctx, id, tenant)
 	if err != nil {
-		return err
+		return withHint(err, listLettersCommand)
 	}
 	history, err := client.History(ctx, found.Event.Key)
 	if err != nil {

@@ -90,6 +90,14 @@ func codeOfStatus(status int) int {
 	return exitFailed
 }
 
+// withHint adds to an error of what was not found the command that lists what there is.
+func withHint(err error, command string) error {
+	if p, ok := errors.AsType[*api.ProblemError](err); ok && p.Status == http.StatusNotFound {
+		return fmt.Errorf("%w\nsee: %s", err, command)
+	}
+	return err
+}
+
 // interrupted says that the user ended the command.
 func interrupted(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {

@@ -34,6 +34,7 @@ The log goes to stderr: as text on a terminal, as JSON elsewhere or with --json.
 	cmd.Flags().StringVar(&natsURL, "nats-url", "", "URL of an external NATS server (NATS_URL)")
 	cmd.Flags().StringVar(&listen, "listen", "", "address of the API (TIDINGS_API_LISTEN)")
 	cmd.Flags().StringVar(&level, "log-level", "info", "debug, info, warn or error")
+	complete(cmd, "log-level", "debug", "info", "warn", "error")
 	return cmd
 }
 

@@ -293,9 +293,13 @@ func (c *Client) refusal(res *http.Response, body []byte) error {
 	return problem
 }
 
+// detail names a parameter as the flag that sets it.
 func detail(d *huma.ErrorDetail) string {
 	if d.Location == "key" {
 		return fmt.Sprintf("%v  %s", d.Value, d.Message)
+	}
+	if name, ok := strings.CutPrefix(d.Location, "query."); ok {
+		return fmt.Sprintf("--%s %q: %s", name, fmt.Sprint(d.Value), d.Message)
 	}
 	return fmt.Sprintf("%s: %s", d.Location, d.Message)
 }

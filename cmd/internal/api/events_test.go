@@ -76,6 +76,7 @@ func TestEvents(t *testing.T) {
 			"/v1/events?limit=100000":          "query.limit",
 			"/v1/events?since=yesterday":       "query.since",
 			"/v1/deadletters?kind=letter":      "query.kind",
+			"/v1/deadletters?cause=exhaused":   "query.cause",
 			"/v1/events/x/history?after=first": "query.after",
 		} {
 			body := problem(t, w.ask(http.MethodGet, path, ""), http.StatusUnprocessableEntity)
@@ -86,6 +87,28 @@ func TestEvents(t *testing.T) {
 			require.Contains(t, problem(t, w.ask(http.MethodGet, path, ""), http.StatusBadRequest), "urn:tidings:cursor")
 		}
 	})
+}
+
+// The enumerations of the description are those of the vocabulary: what is
+// described is what is accepted.
+func TestEveryNameCanBeAskedFor(t *testing.T) {
+	w := newWorld(t)
+	ask := func(t *testing.T, list, parameter, name string) {
+		res := w.ask(http.MethodGet, list+"?"+parameter+"="+name, "")
+		require.Equal(t, http.StatusOK, res.StatusCode, name)
+	}
+	for _, o := range api.Outcomes() {
+		ask(t, "/v1/events", "outcome", string(o))
+	}
+	for _, p := range api.Phases() {
+		ask(t, "/v1/events", "phase", string(p))
+	}
+	for _, c := range api.Causes() {
+		ask(t, "/v1/deadletters", "cause", string(c))
+	}
+	for _, k := range api.LetterKinds() {
+		ask(t, "/v1/deadletters", "kind", string(k))
+	}
 }
 
 func TestAnIDThatIsAPathIsAnID(t *testing.T) {
@@ -158,7 +181,7 @@ func TestEvent(t *testing.T) {
 			var p *api.ProblemError
 			require.ErrorAs(t, err, &p)
 			require.Equal(t, "not-found", p.Name)
-			require.ErrorContains(t, err, "it never came, is not in the ledger yet, or is beyond the horizon")
+			require.ErrorContains(t, err, "it never came, is not in the ledger yet, is beyond the horizon, or was no event")
 		}
 		problem(t, w.ask(http.MethodGet, "/v1/events/nothing/history", ""), http.StatusNotFound)
 	})

@@ -2,18 +2,20 @@ package api
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"tidings/store"
+	"tidings/streams"
 	"tidings/streams/event"
 )
 
 type lettersInput struct {
 	Tenant string    `query:"tenant"`
-	Cause  string    `query:"cause"`
+	Cause  string    `query:"cause" enum:"crashes,max_deliver,uncertain,rounds_exhausted,permanent,template_error,too_many_recipients,event_missing,panic,id_conflict,undecodable,missing_id,future,oversize,headers_too_large"`
 	Kind   string    `query:"kind" enum:"event,delivery"`
 	Type   string    `query:"type" doc:"event type, where it could be read"`
 	Since  time.Time `query:"since" doc:"written then or later"`
@@ -87,15 +89,25 @@ func (s *Server) getPayload(ctx context.Context, in *letterInput) (*rawOutput, e
 func (s *Server) letter(ctx context.Context, key string) (event.Letter, error) {
 	if !event.Key(key).Valid() {
 		return event.Letter{}, problem(http.StatusNotFound, "not-found",
-			"this is no key of a dead letter: GET /v1/deadletters lists them")
+			"this is no key of a dead letter: a key has 22 characters, and the list of dead letters has them")
 	}
 	line, err := s.Ledger.DeadLetter(event.Key(key))
 	if err != nil {
-		return event.Letter{}, s.failure(err)
+		return event.Letter{}, s.noLetter(err)
 	}
 	letter, _, err := s.Letters.Get(ctx, line.Tenant, line.Key)
 	if err != nil {
-		return event.Letter{}, s.failure(err)
+		return event.Letter{}, s.noLetter(err)
 	}
 	return letter, nil
+}
+
+// noLetter says why a letter cannot be read. Letters stay for good, so one that
+// is not found never was, or is about to be.
+func (s *Server) noLetter(err error) error {
+	if errors.Is(err, store.ErrNotFound) || errors.Is(err, streams.ErrNotFound) {
+		return problem(http.StatusNotFound, "not-found", err.Error()+
+			": no dead letter has this key, or it is not in the ledger yet; the list of dead letters has the keys")
+	}
+	return s.failure(err)
 }

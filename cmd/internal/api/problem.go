@@ -52,7 +52,8 @@ func (s *Server) failure(err error) error {
 	switch {
 	case errors.Is(err, store.ErrNotFound), errors.Is(err, streams.ErrNotFound):
 		return problem(http.StatusNotFound, "not-found", err.Error()+
-			": it never came, is not in the ledger yet, or is beyond the horizon")
+			": it never came, is not in the ledger yet, is beyond the horizon, "+
+			"or was no event, which makes it a dead letter without a history: the list of dead letters has those")
 	case errors.Is(err, store.ErrCursor):
 		return problem(http.StatusBadRequest, "cursor", err.Error())
 	case errors.Is(err, streams.ErrUnavailable), errors.Is(err, streams.ErrClosed):

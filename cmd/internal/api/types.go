@@ -35,6 +35,9 @@ func OpenPhases() []Phase { return []Phase{event.PhaseOpen, event.PhaseClaimed, 
 // Phases lists the phases that an event can be in.
 func Phases() []Phase { return append(OpenPhases(), event.PhaseSettled, event.PhaseDead) }
 
+// Causes lists the causes of dead letters.
+func Causes() []Cause { return event.Causes() }
+
 // LetterKinds lists the kinds of dead letters.
 func LetterKinds() []LetterKind { return []LetterKind{event.LetterEvent, event.LetterDelivery} }
 

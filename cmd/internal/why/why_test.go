@@ -246,12 +246,7 @@ func TestTell(t *testing.T) {
 		}
 	})
 	t.Run("every cause has words of its own", func(t *testing.T) {
-		for _, c := range []event.Cause{
-			event.CauseCrashes, event.CauseMaxDeliver, event.CauseUncertain, event.CauseRoundsExhausted,
-			event.CausePermanent, event.CauseTemplateError, event.CauseTooManyRecipients, event.CauseEventMissing,
-			event.CausePanic, event.CauseIDConflict, event.CauseUndecodable, event.CauseMissingID,
-			event.CauseFuture, event.CauseOversize, event.CauseHeadersTooLarge,
-		} {
+		for _, c := range event.Causes() {
 			require.NotEqual(t, string(c), why.CauseInWords(c))
 			require.NotContains(t, why.CauseInWords(c), "requeue", "there is no such command yet")
 		}

@@ -3,6 +3,7 @@ package dispatcher_test
 import (
 	"context"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -268,6 +269,26 @@ func TestAnEventIsClaimedOnlyWhenItsMailCanBeSent(t *testing.T) {
 			require.NotEqual(t, event.PhaseClaimed, h.state(k).Phase)
 		}
 	})
+}
+
+func TestResultsDoNotWaitForASlowerCallBesideThem(t *testing.T) {
+	release := make(chan struct{})
+	r := newRig(t, newLog(t), map[string]http.HandlerFunc{"/slow": func(http.ResponseWriter, *http.Request) { <-release }})
+	mail := r.o.Channels["mail"]
+	mail.Sender = channel.SenderFunc(func(context.Context, channel.Message) (channel.Receipt, error) {
+		return channel.Receipt{Code: "smtp_250"}, nil
+	})
+	r.o.Channels["mail"] = mail
+	r.start(r.o)
+	key := r.publish(newEvent("1", "both.x", map[string]any{"to": "ada@example.com", "name": "Ada", "urls": []string{r.sink.URL("/slow")}}))
+	h := r.until("the mail is recorded", func(h history) bool { return h.state(key).Counts().Delivered == 1 })
+	require.Equal(t, []string{"claimed", "planned tried:delivered claimed"}, h.facts(key))
+	s := h.state(key)
+	for _, m := range s.Messages {
+		require.Equal(t, m.State == event.MessagePending, slices.Contains(s.Claim.Messages, m.ID), "the claim goes on for the hook alone")
+	}
+	close(release)
+	require.Equal(t, []string{"claimed", "planned tried:delivered claimed", "tried:delivered settled"}, r.ended(key).facts(key))
 }
 
 func TestManyRecipients(t *testing.T) {

@@ -29,6 +29,8 @@ var testSecret = []byte("0123456789abcdef0123456789abcdef")
 var rules = plan.Rules{Routes: []plan.Route{
 	{Name: "hook", Event: "order.*", Channel: "hook", Recipients: "data.urls", When: "data.quiet != true"},
 	{Name: "mail", Event: "mail.*", Channel: "mail", Recipients: "data.to", Template: "letter"},
+	{Name: "both-mail", Event: "both.*", Channel: "mail", Recipients: "data.to", Template: "letter"},
+	{Name: "both-hook", Event: "both.*", Channel: "hook", Recipients: "data.urls"},
 	{Name: "blank", Event: "blank.*", Channel: "mail", Recipients: "data.to", Template: "missing"},
 }}
 

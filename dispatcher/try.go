@@ -3,7 +3,7 @@ package dispatcher
 import (
 	"context"
 	"fmt"
-	"sync"
+	"slices"
 	"time"
 
 	"tidings/dispatcher/channel"
@@ -12,21 +12,98 @@ import (
 )
 
 // try calls the providers for the messages that the claim in force names, side
-// by side, and returns what happened. Others are left alone, even if they became
-// ready meanwhile: a crash would leave them out of the account.
-func (w *work) try(ctx context.Context, s event.State) []event.Fact {
+// by side, and returns what is still to be recorded: facts, and what happened.
+// Others are left alone, even if they became ready meanwhile: a crash would leave
+// them out of the account. Results do not wait long for slower calls beside them.
+func (w *work) try(ctx context.Context, facts []event.Fact) ([]event.Fact, error) {
+	b := w.start(ctx, w.state.Apply("", w.now(), facts...))
+	var alarm <-chan time.Time
+	var due time.Time
+	for len(b.left) > 0 {
+		select {
+		case i := <-b.done:
+			delete(b.left, i)
+			b.ended = append(b.ended, i)
+			if at := time.Now().Add(patience(b.named[i])); alarm == nil || at.Before(due) {
+				due, alarm = at, time.After(time.Until(at))
+			}
+		case <-alarm:
+			alarm = nil
+			facts = append(facts, b.take()...)
+			if err := w.note(ctx, facts, b.underWay()); err != nil {
+				b.wait()
+				return nil, err
+			}
+			facts = nil
+		}
+	}
+	return append(facts, b.take()...), nil
+}
+
+// patience is how long a result waits for the calls beside it before it is
+// recorded without them. Until then a kill leaves it in doubt, which matters more
+// where it would be left to an operator than where it is sent again.
+func patience(m event.Message) time.Duration {
+	if m.OnUnknown == event.Hold {
+		return 50 * time.Millisecond
+	}
+	return time.Second
+}
+
+// batch is the calls that are under way for one claim.
+type batch struct {
+	named   []event.Message
+	results [][]event.Fact // of each; written before its place comes out of done
+	done    chan int
+	left    map[int]struct{} // places whose calls go on
+	ended   []int            // places whose results were not taken yet
+}
+
+// start begins the calls. They keep to the lease that is in force now.
+func (w *work) start(ctx context.Context, s event.State) *batch {
 	named := namedMessages(s, w.policies)
-	results := make([][]event.Fact, len(named))
-	var wg sync.WaitGroup
+	b := &batch{
+		named: named, results: make([][]event.Fact, len(named)),
+		done: make(chan int, len(named)), left: map[int]struct{}{},
+	}
+	calls := *w // w goes on to renew its claim meanwhile
 	for i, m := range named {
-		wg.Go(func() { results[i] = w.tryMessage(ctx, m, s.Round) })
+		b.left[i] = struct{}{}
+		go func() {
+			b.results[i] = calls.tryMessage(ctx, m, s.Round)
+			b.done <- i
+		}()
 	}
-	wg.Wait()
+	return b
+}
+
+// take returns the results that were not taken yet, in the order of the plan.
+func (b *batch) take() []event.Fact {
 	var facts []event.Fact
-	for _, r := range results {
-		facts = append(facts, r...)
+	slices.Sort(b.ended)
+	for _, i := range b.ended {
+		facts = append(facts, b.results[i]...)
 	}
+	b.ended = nil
 	return facts
+}
+
+// underWay returns the ids of the messages whose calls go on.
+func (b *batch) underWay() []string {
+	var ids []string
+	for i, m := range b.named {
+		if _, left := b.left[i]; left {
+			ids = append(ids, m.ID)
+		}
+	}
+	return ids
+}
+
+// wait waits for the calls that go on.
+func (b *batch) wait() {
+	for len(b.left) > 0 {
+		delete(b.left, <-b.done)
+	}
 }
 
 // namedMessages returns the messages that the claim in force may try and that

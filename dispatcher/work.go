@@ -87,7 +87,9 @@ func (w *work) do(ctx context.Context) error {
 		return err
 	}
 	for {
-		facts = append(facts, w.try(ctx, w.state.Apply("", w.now(), facts...))...)
+		if facts, err = w.try(ctx, facts); err != nil {
+			return err
+		}
 		again, err := w.record(ctx, facts)
 		if err != nil || !again {
 			return err
@@ -208,6 +210,26 @@ func (w *work) record(ctx context.Context, facts []event.Fact) (again bool, err 
 		return false, w.schedule(ctx, h)
 	}
 	return end.again, nil
+}
+
+// note records results while other calls go on, which the renewed claim names. A
+// claim that was taken over meanwhile stays so: its evidence is recorded.
+func (w *work) note(ctx context.Context, facts []event.Fact, underWay []string) error {
+	if len(facts) == 0 {
+		return nil
+	}
+	ctx, cancel := outlive(ctx, w.settleWithin)
+	defer cancel()
+	start := time.Now()
+	h, ours, err := w.land(ctx, w.history, facts, func(s event.State) []event.Fact {
+		c := w.claimed(s)
+		c.Messages = underWay
+		return append(slices.Clip(facts), c)
+	})
+	if err == nil && ours {
+		w.history, w.until = h, start.Add(claimLease-leaseMargin)
+	}
+	return err
 }
 
 // conclude returns how the claim ends if the results are recorded in the state s,

@@ -24,7 +24,7 @@
 // when, recipients and locale of a route are expressions of expr-lang over
 //
 //	id, source, type, tenant, subject, correlation_id  texts, empty where not given
-//	occurred_at                                        a time, zero where not given
+//	occurred_at                                        a time, zero where not given; in templates an empty text then
 //	data                                               the payload, see below
 //	extensions                                         texts by CloudEvents extension
 //	vars                                               texts from the configuration

@@ -61,12 +61,17 @@ func (env *environment) decode() {
 	}
 }
 
-// forTemplates returns what templates see, in a new map.
+// forTemplates returns what templates see, in a new map. A time that is not
+// given is an empty text there, as the other attributes are, since a template
+// takes every time for true.
 func (env *environment) forTemplates() map[string]any {
 	env.decode()
 	out := maps.Clone(env.values)
 	delete(out, meterName)
 	out[dataName] = forTemplates(out[dataName])
+	if env.event.OccurredAt.IsZero() {
+		out["occurred_at"] = ""
+	}
 	return out
 }
 

@@ -47,11 +47,11 @@ func functions(tag language.Tag) map[string]any {
 func date(layout string, value any) (string, error) {
 	switch value := value.(type) {
 	case time.Time:
-		if value.IsZero() {
-			return "", wrong("date: no time is given")
-		}
 		return value.Format(layout), nil
 	case string:
+		if value == "" {
+			return "", wrong("date: no time is given")
+		}
 		if t, err := time.Parse(time.RFC3339, value); err == nil {
 			return t.Format(layout), nil
 		}

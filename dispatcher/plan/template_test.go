@@ -57,6 +57,45 @@ func TestTemplatesSeeTheEvent(t *testing.T) {
 	}
 }
 
+func TestATimeThatIsNotGiven(t *testing.T) {
+	text := func(t *testing.T, source string, at time.Time) (string, error) {
+		p := compile(t, files("greeting/subject.txt", "a", "greeting/text.txt", source), mailRoute(func(r *plan.Route) {
+			r.Recipients = `"ann@example.com"`
+		}))
+		e := placed(`{}`)
+		e.OccurredAt = at
+		got, err := p.Plan(key, e)
+		if err != nil {
+			return "", err
+		}
+		return got.Messages[0].Content.Text, nil
+	}
+	const idiom = `Order{{with .occurred_at}} of {{date "2 Jan 2006" .}}{{end}}.`
+	t.Run("is left out by with, whoever asks for it", func(t *testing.T) {
+		for _, source := range []string{idiom, `Order{{with get . "occurred_at"}} of {{date "2 Jan 2006" .}}{{end}}.`} {
+			got, err := text(t, source, time.Time{})
+			require.NoError(t, err)
+			require.Equal(t, "Order.", got)
+		}
+	})
+	t.Run("one that is given is not left out", func(t *testing.T) {
+		got, err := text(t, idiom, time.Date(2030, 1, 31, 12, 0, 0, 0, time.UTC))
+		require.NoError(t, err)
+		require.Equal(t, "Order of 31 Jan 2030.", got)
+	})
+	t.Run("cannot be written as a date", func(t *testing.T) {
+		_, err := text(t, `{{date "2 Jan 2006" .occurred_at}}`, time.Time{})
+		require.ErrorContains(t, err, `date: no time is given`)
+	})
+	t.Run("stays out of the mails of the shop", func(t *testing.T) {
+		e := shopSamples(t)["01-order-placed"].envelope()
+		e.OccurredAt = time.Time{}
+		got, err := shopPlanner(t).Plan(key, e)
+		require.NoError(t, err)
+		require.Contains(t, got.Messages[0].Content.Text, "Ihre Bestellung 1001.\n")
+	})
+}
+
 func TestATemplateThatFailsIsADeadLetterThatSaysWhere(t *testing.T) {
 	const private = "ann@example.com"
 	for _, c := range []struct{ name, source, data, want string }{

@@ -70,7 +70,7 @@ func TestATimeThatIsNotGiven(t *testing.T) {
 		}
 		return got.Messages[0].Content.Text, nil
 	}
-	const idiom = `Order{{with .occurred_at}} of {{date "2 Jan 2006" .}}{{end}}.`
+	const idiom = `Order{{with .occurred_at}} of {{date "2 Jan 2006" .}}{{end}}.` // as docs/configuration.md has it
 	t.Run("is left out by with, whoever asks for it", func(t *testing.T) {
 		for _, source := range []string{idiom, `Order{{with get . "occurred_at"}} of {{date "2 Jan 2006" .}}{{end}}.`} {
 			got, err := text(t, source, time.Time{})
@@ -94,6 +94,16 @@ func TestATimeThatIsNotGiven(t *testing.T) {
 		require.NoError(t, err)
 		require.Contains(t, got.Messages[0].Content.Text, "Ihre Bestellung 1001.\n")
 	})
+}
+
+func TestAnEventIsPlannedWhole(t *testing.T) {
+	p := compile(t, files("greeting/subject.txt", "a", "greeting/text.txt", "{{.data.name}}"),
+		plan.Route{Name: "fine", Event: "order.placed", Channel: "shop", Recipients: `"https://example.com/"`}, mailRoute(func(r *plan.Route) {
+			r.Recipients = `"ann@example.com"`
+		}))
+	got, err := p.Plan(key, placed(`{}`))
+	require.ErrorContains(t, err, `route "mail": templates/greeting/text.txt:1:7`)
+	require.Empty(t, got.Messages, "the other route does not go either")
 }
 
 func TestATemplateThatFailsIsADeadLetterThatSaysWhere(t *testing.T) {

@@ -22,6 +22,15 @@ func (e *UnroutableError) Error() string {
 	return fmt.Sprintf("exchange %q routes key %q to no queue: bind one", e.Exchange, e.RoutingKey)
 }
 
+// NoExchangeError says that the broker has no exchange of that name: nothing was
+// stored.
+type NoExchangeError struct{ Exchange, Vhost string }
+
+// Error implements error.
+func (e *NoExchangeError) Error() string {
+	return fmt.Sprintf("there is no exchange %q in vhost %q: create it, or publish to a queue", e.Exchange, e.Vhost)
+}
+
 // ErrRefused means that the broker did not take a message, and said so.
 var ErrRefused = errors.New("the broker refused the message: its queue is full or its disk or memory is short")
 
@@ -51,8 +60,8 @@ func NewPublisher(url string) (*Publisher, error) {
 }
 
 // Publish returns nil when the message is in a queue and the broker has
-// confirmed it, an [UnroutableError] if there is none, and [ErrRefused] if the
-// broker said no. After any other error the message may or may not be there.
+// confirmed it, an [UnroutableError] if there is none, a [NoExchangeError] if
+// there is no such exchange, and [ErrRefused] if the broker said no. After any other error the message may or may not be there.
 func (p *Publisher) Publish(ctx context.Context, exchange, routingKey string, msg amqp.Publishing) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -75,7 +84,11 @@ func (p *Publisher) publish(ctx context.Context, exchange, routingKey string, ms
 	case err != nil:
 		return errors.Join(err, p.disconnect())
 	case !acked && p.ch.IsClosed():
-		return errors.Join(errUnconfirmed, p.disconnect())
+		why := p.disconnect()
+		if said, ok := errors.AsType[*amqp.Error](why); ok && said.Code == amqp.NotFound {
+			return &NoExchangeError{Exchange: exchange, Vhost: vhost(p.connection.AmqpURI)}
+		}
+		return errors.Join(errUnconfirmed, why)
 	case !acked:
 		return ErrRefused
 	}

@@ -35,7 +35,7 @@ func TestPublisher(t *testing.T) {
 	})
 	t.Run("says that there is no such exchange, and works again after it", func(t *testing.T) {
 		err := p.Publish(t.Context(), "nowhere", "order.placed", plain("a"))
-		require.ErrorContains(t, err, fmt.Sprintf("no exchange 'nowhere' in vhost '%s'", w.vhost.Name))
+		require.EqualError(t, err, fmt.Sprintf("publish: there is no exchange \"nowhere\" in vhost %q: create it, or publish to a queue", w.vhost.Name))
 		require.NoError(t, p.Publish(t.Context(), "", "orders", plain("b")))
 	})
 	t.Run("works again after the broker closed the connection", func(t *testing.T) {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -55,6 +56,7 @@ func (c *cli) listEvents(ctx context.Context, q api.EventQuery) error {
 	case c.json:
 		return c.printJSON(page)
 	}
+	head := []string{"RECEIVED", "KEY", "TENANT", "TYPE", "ID", "OUTCOME", "DELIVERED", "TRIES", "DUPLICATES"}
 	rows := make([][]string, len(page.Items))
 	for i, r := range page.Items {
 		rows[i] = []string{
@@ -62,14 +64,21 @@ func (c *cli) listEvents(ctx context.Context, q api.EventQuery) error {
 			delivered(r.Messages), strconv.Itoa(r.Tries), strconv.Itoa(r.Duplicates),
 		}
 	}
-	if err := c.table([]string{
-		"RECEIVED", "KEY", "TENANT", "TYPE", "ID", "OUTCOME", "DELIVERED", "TRIES", "DUPLICATES",
-	}, rows); err != nil {
+	if isTerminal(c.out) { // people see which processed event is a dead letter too; programs have --json
+		head = slices.Insert(head, phaseColumn, "PHASE")
+		for i, r := range page.Items {
+			rows[i] = slices.Insert(rows[i], phaseColumn, string(r.Phase))
+		}
+	}
+	if err := c.table(head, rows); err != nil {
 		return err
 	}
 	c.more(page.Next)
 	return nil
 }
+
+// phaseColumn is where the list has the phase: behind the outcome.
+const phaseColumn = 6
 
 // more says how to get the next page.
 func (c *cli) more(next string) {

@@ -29,7 +29,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
 	if err != nil && err.Error() != "" {
-		fmt.Fprintln(stderr, "tidings:", clean(err.Error(), '\n'))
+		fmt.Fprintln(stderr, "tidings:", clean(err.Error(), '\n', '\t'))
 	}
 	return exitCode(err)
 }

@@ -6,13 +6,16 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"reflect"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"tidings/bridge"
 	"tidings/cmd/internal/api"
 	"tidings/cmd/internal/publish"
+	"tidings/cmd/internal/why"
 )
 
 // maxBody bounds what is read from a file or stdin.
@@ -152,10 +155,27 @@ func (c *cli) publishAMQP(ctx context.Context, p publication, e publish.Event) e
 		return usage("where is RabbitMQ? Set --amqp-url or AMQP_URL, or hand the event to tidings itself with --http")
 	}
 	exchange, key := p.route(conf.AMQP.Queue)
+	if !typed(e, conf.AMQP.Mapping) {
+		c.message("without --type the type of the event will be its routing key, %q", key)
+	}
 	if err := e.AMQP(ctx, address, exchange, key); err != nil {
 		return err
 	}
 	return c.printPublished(published{To: "amqp", Exchange: exchange, RoutingKey: key, EventID: e.ID, Type: e.Type, Bytes: len(e.Body)})
+}
+
+// typed reports whether something says of which type the event is.
+func typed(e publish.Event, m bridge.Mapping) bool {
+	if e.Type != "" || strings.HasPrefix(strings.ToLower(e.ContentType), "application/cloudevents") ||
+		!reflect.DeepEqual(m.Type, bridge.Mapping{}.Type) {
+		return true
+	}
+	for name := range e.Headers { // event-type, or the type attribute of a CloudEvent
+		if strings.HasSuffix(strings.ToLower(name), "type") {
+			return true
+		}
+	}
+	return false
 }
 
 // route returns where in RabbitMQ the event goes. The default exchange, which
@@ -194,8 +214,8 @@ func (c *cli) publishHTTP(ctx context.Context, e publish.Event) error {
 }
 
 func quarantined(a api.Accepted) error {
-	return &exit{code: exitRefused, err: fmt.Errorf(
-		"it is no event (%s) and became a dead letter: tidings deadletters show %s", a.Quarantined, a.Key)}
+	return &exit{code: exitRefused, err: fmt.Errorf("it became a dead letter (%s): %s\nsee: tidings deadletters show %s",
+		a.Quarantined, why.CauseInWords(a.Quarantined), a.Key)}
 }
 
 func (c *cli) printPublished(p published) error {

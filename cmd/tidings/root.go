@@ -23,7 +23,9 @@ func newRoot(c *cli) *cobra.Command {
 		Use: "tidings", Short: "Events from RabbitMQ to notifications, once, with proof", Long: about,
 		SilenceErrors: true, SilenceUsage: true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
+		Version:           thisBuild().String(),
 	}
+	root.SetVersionTemplate("{{.Version}}\n")
 	flags := root.PersistentFlags()
 	flags.StringVar(&c.url, "url", "", "URL of a running tidings (TIDINGS_URL)")
 	flags.StringVar(&c.token, "token", "", "its token (TIDINGS_TOKEN); others on this machine may see it here")

@@ -43,6 +43,11 @@ func thisBuild() build {
 	return b
 }
 
+// String says it in one line.
+func (b build) String() string {
+	return fmt.Sprintf("tidings %s (%s, %s)", b.Version, b.Go, b.Platform)
+}
+
 func newVersion(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "Show the version of this binary", Args: exactly(),
@@ -51,7 +56,7 @@ func newVersion(c *cli) *cobra.Command {
 			if c.json {
 				return c.printJSON(b)
 			}
-			_, err := fmt.Fprintf(c.out, "tidings %s (%s, %s)\n", b.Version, b.Go, b.Platform)
+			_, err := fmt.Fprintln(c.out, b)
 			return err
 		}),
 	}

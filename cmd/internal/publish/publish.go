@@ -18,7 +18,8 @@ import (
 
 // Errors of publishing to RabbitMQ.
 var (
-	// ErrNoQueue means that no queue takes the event: nothing was stored.
+	// ErrNoQueue means that no queue takes the event, or that there is no such
+	// exchange: nothing was stored.
 	ErrNoQueue = errors.New("no queue takes it")
 	// ErrRefused means that RabbitMQ said no: nothing was stored.
 	ErrRefused = errors.New("RabbitMQ refused it")
@@ -51,7 +52,9 @@ func (e Event) AMQP(ctx context.Context, url, exchange, routingKey string) error
 	}
 	defer publisher.Close()
 	err = publisher.Publish(ctx, exchange, routingKey, e.message())
-	if _, unroutable := errors.AsType[*bridge.UnroutableError](err); unroutable {
+	_, unroutable := errors.AsType[*bridge.UnroutableError](err)
+	_, nowhere := errors.AsType[*bridge.NoExchangeError](err)
+	if unroutable || nowhere {
 		return &marked{ErrNoQueue, err}
 	}
 	if errors.Is(err, bridge.ErrRefused) {

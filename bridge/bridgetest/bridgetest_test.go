@@ -3,6 +3,7 @@ package bridgetest_test
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -178,12 +179,26 @@ func TestBrokerGivenByEnvironment(t *testing.T) {
 		err = channel(t, node.URL()).ExchangeDeclarePassive(exchange, "topic", true, false, false, false, nil)
 		require.ErrorContains(t, err, "NOT_FOUND")
 	})
-	t.Run("that does not answer is an error without the password", func(t *testing.T) {
-		for _, url := range []string{"amqp://user:secret@127.0.0.1:1/", "amqp://user:secret@127.0.0.1:port/"} {
+	t.Run("that does not answer is an error with its host and a way out, and without the password", func(t *testing.T) {
+		silent, err := net.Listen("tcp", "127.0.0.1:0") // takes connections and says nothing
+		require.NoError(t, err)
+		defer silent.Close()
+		for _, host := range []string{"127.0.0.1:1", silent.Addr().String()} {
+			t.Setenv("AMQP_URL", "amqp://user:hunter2@"+host+"/")
+			_, err := bridgetest.Start(t.Context(), bridgetest.Options{})
+			require.ErrorContains(t, err, "the RabbitMQ at "+host+", given by AMQP_URL, cannot be used")
+			require.ErrorContains(t, err, "unset AMQP_URL for a private node")
+			require.NotContains(t, err.Error(), "hunter2")
+		}
+	})
+	t.Run("that is no address is an error that shows nothing of it", func(t *testing.T) {
+		for _, url := range []string{
+			"amqp://user:hunter2@127.0.0.1:port/", "amqp://user:hun#ter2@host/", "amqp://user:hun%ter2@host/", "http://user:hunter2@host/",
+		} {
 			t.Setenv("AMQP_URL", url)
 			_, err := bridgetest.Start(t.Context(), bridgetest.Options{})
-			require.ErrorContains(t, err, "AMQP_URL")
-			require.NotContains(t, err.Error(), "secret")
+			require.ErrorContains(t, err, "unset AMQP_URL for a private node")
+			require.NotContains(t, err.Error(), "hun")
 		}
 	})
 }

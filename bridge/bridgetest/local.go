@@ -13,8 +13,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"github.com/gofrs/flock"
 )
 
 // installation is an installed RabbitMQ: the folder of its own scripts, and Erlang's port mapper.
@@ -70,11 +68,11 @@ func exists(path string) bool {
 // local is a node of an installed RabbitMQ.
 type local struct {
 	installation
-	dir   string
-	owner *flock.Flock // held as long as dir is in use
-	ports ports
-	beam  *process
-	names *process // the node's own epmd
+	dir       string
+	removeDir func()
+	ports     ports
+	beam      *process
+	names     *process // the node's own epmd
 }
 
 // ports are where a local node listens, all on loopback.
@@ -107,12 +105,11 @@ func startLocal(ctx context.Context, inst installation, say sayFunc) (*Node, err
 
 // newLocal makes the folder of a node and chooses its ports.
 func newLocal(inst installation) (*local, error) {
-	sweep()
-	dir, err := os.MkdirTemp("", dirPrefix)
+	dir, removeDir, err := TempDir(dirPrefix)
 	if err != nil {
 		return nil, err
 	}
-	l := &local{installation: inst, dir: dir, owner: flock.New(filepath.Join(dir, ownerFile))}
+	l := &local{installation: inst, dir: dir, removeDir: removeDir}
 	if err := l.prepare(); err != nil {
 		l.remove()
 		return nil, err
@@ -120,11 +117,8 @@ func newLocal(inst installation) (*local, error) {
 	return l, nil
 }
 
-// prepare locks the folder as ours and writes the node's configuration into it.
+// prepare writes the node's configuration into its folder.
 func (l *local) prepare() (err error) {
-	if _, err = l.owner.TryLock(); err != nil {
-		return err
-	}
 	if l.ports, err = freePorts(); err != nil {
 		return err
 	}
@@ -234,8 +228,7 @@ func (l *local) kill() {
 
 func (l *local) remove() {
 	l.kill()
-	removeAll(l.dir)
-	l.owner.Close()
+	l.removeDir()
 }
 
 func (l *local) logFile() string { return filepath.Join(l.dir, "console.log") }

@@ -21,9 +21,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/url"
 	"os"
 	"os/exec"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -133,22 +136,54 @@ func (n *Node) Stop() {
 	n.stopped = true
 }
 
+// errAddress says nothing of the address: what cannot be read may be a password.
+var errAddress = errors.New("AMQP_URL is no address of RabbitMQ: it should be like amqp://user:password@host:5672/, " +
+	"with special characters in the password percent-encoded; unset AMQP_URL for a private node")
+
 // useGiven checks once that a broker answers at address.
 func useGiven(address string, say sayFunc) (*Node, error) {
+	host, ok := hostOf(address)
+	if !ok {
+		return nil, errAddress
+	}
 	if err := dial(address); err != nil {
-		return nil, fmt.Errorf("connect to the broker given by AMQP_URL: %w", err)
+		return nil, fmt.Errorf("the RabbitMQ at %s, given by AMQP_URL, cannot be used: %w: "+
+			"see to it, or unset AMQP_URL for a private node", host, err)
 	}
 	say("using the RabbitMQ given by AMQP_URL")
 	return &Node{url: address, given: true}, nil
 }
 
-// dial opens and closes one AMQP connection. Its errors do not show the password.
+// hostOf returns host and port of an address, and whether it is one.
+func hostOf(address string) (string, bool) {
+	u, err := url.Parse(address)
+	if err != nil || u.User == nil && strings.Contains(address, "@") { // a password that is not encoded
+		return "", false
+	}
+	uri, err := amqp.ParseURI(address)
+	return net.JoinHostPort(uri.Host, strconv.Itoa(uri.Port)), err == nil
+}
+
+// Bounds of a dial: of its handshake, and of all of it.
+const (
+	handshakeLimit = 5 * time.Second
+	dialLimit      = 10 * time.Second
+)
+
+// dial opens and closes one AMQP connection to an address that [hostOf] accepts,
+// within dialLimit, whatever answers there.
 func dial(address string) error {
-	conn, err := amqp.DialConfig(address, amqp.Config{Dial: amqp.DefaultDial(5 * time.Second)})
-	if err != nil {
-		if bad := new(url.Error); errors.As(err, &bad) {
-			return bad.Err
+	end := func() bool { return true }
+	defer func() { end() }()
+	connect := func(network, host string) (net.Conn, error) {
+		c, err := amqp.DefaultDial(handshakeLimit)(network, host)
+		if err == nil {
+			end = time.AfterFunc(dialLimit-handshakeLimit, func() { _ = c.Close() }).Stop
 		}
+		return c, err
+	}
+	conn, err := amqp.DialConfig(address, amqp.Config{Dial: connect})
+	if err != nil {
 		return err
 	}
 	return conn.Close()

@@ -1,6 +1,7 @@
 package bridgetest
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"time"
@@ -16,9 +17,33 @@ const (
 	sweepAge = 10 * time.Minute
 )
 
-// sweep deletes the folders of nodes whose process was killed before it could.
-func sweep() {
-	dirs, _ := filepath.Glob(filepath.Join(os.TempDir(), dirPrefix+"*"))
+// TempDir makes a temporary folder whose name begins with prefix, and deletes those of the same
+// prefix that killed processes left behind, once they are ten minutes old. Call remove when nothing uses the folder any more; it deletes it. The file "owner" in it is ours.
+func TempDir(prefix string) (dir string, remove func(), err error) {
+	sweep(prefix)
+	dir, err = os.MkdirTemp("", prefix)
+	if err != nil {
+		return "", nil, err
+	}
+	lock := flock.New(filepath.Join(dir, ownerFile))
+	remove = func() {
+		removeAll(dir)
+		_ = lock.Close()
+	}
+	held, err := lock.TryLock()
+	if err == nil && !held {
+		err = errors.New("another process swept the folder away")
+	}
+	if err != nil {
+		remove()
+		return "", nil, err
+	}
+	return dir, remove, nil
+}
+
+// sweep deletes the folders of processes that were killed before they could.
+func sweep(prefix string) {
+	dirs, _ := filepath.Glob(filepath.Join(os.TempDir(), prefix+"*"))
 	for _, dir := range dirs {
 		sweepDir(dir)
 	}

@@ -90,10 +90,11 @@ func (d *demo) prepare(ctx context.Context) (err error) {
 	if d.samples, err = readSamples(shop.Files); err != nil {
 		return err
 	}
-	if d.dir, err = os.MkdirTemp("", "tidings-demo-*"); err != nil {
+	var remove func()
+	if d.dir, remove, err = bridgetest.TempDir("tidings-demo-"); err != nil {
 		return err
 	}
-	d.onClose(func() { _ = os.RemoveAll(d.dir) })
+	d.onClose(remove)
 	if err := os.CopyFS(filepath.Join(d.dir, "shop"), shop.Files); err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -77,7 +78,15 @@ func (c *cli) client() (*api.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &api.Client{BaseURL: base, Token: token}, nil
+	return &api.Client{BaseURL: base, Token: token, Behind: c.behind()}, nil
+}
+
+// behind warns, once a command, that what it shows may be out of date.
+func (c *cli) behind() func(string) {
+	var once sync.Once
+	return func(why string) {
+		once.Do(func() { c.message("the ledger is behind, what is shown may be out of date: %s", why) })
+	}
 }
 
 // tokenFor returns the token for the tidings at base. The one in the data

@@ -28,6 +28,9 @@ type Client struct {
 	// HTTP makes the requests; nil takes one with a timeout of a minute. It is
 	// never to follow redirects, which would send the token somewhere else.
 	HTTP *http.Client
+	// Behind is told why the ledger is behind the log, with each answer that says
+	// so. It may be nil.
+	Behind func(why string)
 }
 
 // UnreachableError means that there is no tidings at the URL.
@@ -232,6 +235,9 @@ func (c *Client) do(ctx context.Context, method, path string, header http.Header
 		return 0, nil, c.stranger(plain(err))
 	}
 	defer res.Body.Close()
+	if why := res.Header.Get(LedgerHeader); why != "" && c.Behind != nil {
+		c.Behind(why)
+	}
 	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	switch {
 	case err != nil:

@@ -14,7 +14,20 @@ func (s *Server) guard(next http.Handler) http.Handler {
 	origin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		writeProblem(w, problem(http.StatusForbidden, "cross-origin", "a page of another origin may not do this"))
 	}))
-	return headers(s.recovered(origin.Handler(s.authenticated(next))))
+	return headers(s.recovered(origin.Handler(s.authenticated(s.dated(next)))))
+}
+
+// LedgerHeader says why the ledger is behind the log, where it is: what an answer
+// shows may be out of date then.
+const LedgerHeader = "Tidings-Ledger"
+
+func (s *Server) dated(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if why := s.Behind(); why != "" {
+			w.Header().Set(LedgerHeader, strings.Join(strings.Fields(why), " "))
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 func headers(next http.Handler) http.Handler {

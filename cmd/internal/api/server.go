@@ -71,6 +71,10 @@ type Options struct {
 	// Parts says of every part whether work moves through it. It is asked by
 	// /readyz, so it answers at once. None means ready.
 	Parts func(context.Context) []Part
+	// Behind says why the ledger is not what the log has, or "" if it is. Every
+	// answer with a token carries it in the header Tidings-Ledger. It may be nil,
+	// and answers at once.
+	Behind func() string
 	// Streams says how full the streams are; it may be nil.
 	Streams func(context.Context) ([]Stream, error)
 	// Version is shown by status.
@@ -98,6 +102,9 @@ func New(o Options) (*Server, error) {
 	}
 	if o.Parts == nil {
 		o.Parts = func(context.Context) []Part { return nil }
+	}
+	if o.Behind == nil {
+		o.Behind = func() string { return "" }
 	}
 	if o.Streams == nil {
 		o.Streams = func(context.Context) ([]Stream, error) { return nil, nil }

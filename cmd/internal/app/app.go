@@ -48,9 +48,10 @@ type App struct {
 	dir    *directory
 	store  *store.Store
 	api    *api.Server
-	out    outlets        // planner, channels, suppressions
-	log    logPart        // there once it is open
-	parts  atomic.Value   // of []part: what can say how it is doing
+	out    outlets      // planner, channels, suppressions
+	log    logPart      // there once it is open
+	parts  atomic.Value // of []part: what can say how it is doing
+	ledger atomic.Pointer[projector.Projector]
 	stop   atomic.Bool    // Run was told to stop
 	closes []func() error // in reverse order
 }
@@ -88,7 +89,7 @@ func New(o Options) (_ *App, err error) {
 	}
 	a.api, err = api.New(api.Options{
 		Ledger: a.store, Door: &a.log, Letters: &a.log, Token: token, Version: o.Version,
-		Parts: a.health, Streams: a.log.sizes, Logger: o.Logger,
+		Parts: a.health, Behind: a.behind, Streams: a.log.sizes, Logger: o.Logger,
 	})
 	return a, err
 }
@@ -157,6 +158,7 @@ func (a *App) runOnLog(ctx context.Context, cancel context.CancelFunc) error {
 	projection := projector.New(projector.Options{
 		Outcomes: log.Outcomes, DeadLetters: log.DeadLetters, Store: a.store, Logger: a.Logger,
 	})
+	a.ledger.Store(projection)
 	core, endCore := newStage(ctx, cancel)
 	core.Go(log.Run)
 	core.Go(projection.Run)

@@ -7,12 +7,14 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
+	"tidings/cmd/internal/api"
 	"tidings/cmd/internal/app"
 	"tidings/store"
 	"tidings/streams"
@@ -79,6 +81,23 @@ func (w *world) digest() string {
 	digest, err := s.Digest()
 	require.NoError(w, err)
 	return digest
+}
+
+func TestAnAnswerFromALedgerThatIsBehindSaysSo(t *testing.T) {
+	w := newWorld(t, nil)
+	client, stop := w.start()
+	w.post(client, "1", "/ok")
+	w.rows(client, 1)
+	stop()
+	require.NoError(t, os.RemoveAll(filepath.Join(w.conf.Data, "nats"))) // the log is lost, the ledger is not
+	client, _ = w.start()
+	w.eventually("it halts", func() bool { return strings.Contains(w.part(client, "projector").Reason, "keep the ledger file") })
+	var why string
+	client.Behind = func(s string) { why = s }
+	_, err := client.Events(t.Context(), api.EventQuery{})
+	require.NoError(t, err)
+	require.Contains(t, why, "OUTCOMES")
+	require.Contains(t, why, "keep the ledger file")
 }
 
 func TestOneProcessADirectory(t *testing.T) {

@@ -28,6 +28,15 @@ func (a *App) health(ctx context.Context) []api.Part {
 	return out
 }
 
+// behind says why the ledger is not what the log has, or "".
+func (a *App) behind() string {
+	p := a.ledger.Load()
+	if p == nil {
+		return "the log is not open yet"
+	}
+	return projectorHealth(p)(context.Background()).Reason
+}
+
 func dispatcherHealth(d *dispatcher.Dispatcher) part {
 	return func(context.Context) api.Part {
 		s := d.Status()

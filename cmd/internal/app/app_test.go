@@ -146,7 +146,7 @@ func TestNATSDownAtStartAndLaterIsWaitedOut(t *testing.T) {
 	require.NoError(t, l.Close())
 	w.add(fmt.Sprintf("nats: {url: %q, durability: relaxed}", "nats://"+address))
 	client, _ := w.start()
-	require.Contains(t, w.part(client, "log").Reason, address)
+	w.eventually("readiness says where NATS should be", func() bool { return strings.Contains(w.part(client, "log").Reason, address) })
 
 	t.Run("an event meanwhile is refused, and may come again", func(t *testing.T) {
 		res, err := http.Post(client.BaseURL+"/readyz", "", nil)

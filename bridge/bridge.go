@@ -104,7 +104,7 @@ func (b *Bridge) closeTimeout() time.Duration {
 
 func (b *Bridge) subscriber() *subscriber {
 	return &subscriber{
-		config: b.config.watermill(), drain: b.config.Drain, probe: b.opts.Probe, every: b.opts.LookEvery,
+		config: b.config.watermill(), drain: b.config.Drain, crashPause: b.config.Reconnect.CrashLoop, probe: b.opts.Probe, every: b.opts.LookEvery,
 		state: b.state, log: b.opts.Log, wlog: b.wlog,
 		stop: make(chan struct{}), done: make(chan struct{}),
 	}

@@ -45,6 +45,11 @@ type Config struct {
 	// DeadLetterExchange is made by TopologyDeclare: the queue's name and ".dlx"
 	// if empty.
 	DeadLetterExchange string `yaml:"dead_letter_exchange,omitempty"`
+	// DeliveryLimit is how often a message may come back to a queue that
+	// TopologyDeclare makes; the next time RabbitMQ dead-letters it. 20 if zero,
+	// RabbitMQ 4's own default. It is what puts a message aside that ends every
+	// connection.
+	DeliveryLimit int `yaml:"delivery_limit,omitempty"`
 
 	// Window is how many deliveries may be in hand at the same time, 256 if zero.
 	Window int `yaml:"window,omitempty"`
@@ -68,19 +73,26 @@ type Config struct {
 type Reconnect struct {
 	Initial time.Duration `yaml:"initial,omitempty"` // 500 ms if zero
 	Max     time.Duration `yaml:"max,omitempty"`     // 30 s if zero
+	// CrashLoop is the least time between two tries while every connection ends
+	// over a message that cannot be read, 30 s if zero.
+	CrashLoop time.Duration `yaml:"crash_loop,omitempty"`
 }
 
 const (
 	defaultWindow  = 256
 	defaultHoldFor = 60 * time.Second
 	defaultDrain   = 25 * time.Second
-	product        = "tidings"
+	// defaultDeliveryLimit leaves room for what healthy messages gather before
+	// one that ends connections is alone in the window.
+	defaultDeliveryLimit = 20
+	product              = "tidings"
 )
 
 func (c Config) withDefaults() Config {
 	setDefault(&c.Topology, TopologyAssert)
 	setDefault(&c.ExchangeKind, amqp.ExchangeTopic)
 	setDefault(&c.DeadLetterExchange, c.Queue+".dlx")
+	setDefault(&c.DeliveryLimit, defaultDeliveryLimit)
 	setDefault(&c.Window, defaultWindow)
 	setDefault(&c.ConsumerTag, product)
 	setDefault(&c.Name, product)
@@ -88,6 +100,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.Drain, defaultDrain)
 	setDefault(&c.Reconnect.Initial, 500*time.Millisecond)
 	setDefault(&c.Reconnect.Max, 30*time.Second)
+	setDefault(&c.Reconnect.CrashLoop, 30*time.Second)
 	if len(c.Bindings) == 0 {
 		c.Bindings = []string{"#"}
 	}
@@ -114,10 +127,12 @@ func (c Config) Validate() error {
 	refuse(c.Queue == "", "queue: name the queue to consume")
 	refuse(c.Topology != "" && c.Topology != TopologyAssert && c.Topology != TopologyDeclare,
 		"topology: %q is neither assert nor declare", c.Topology)
+	refuse(c.DeliveryLimit != 0 && c.DeliveryLimit <= maxLosses, "delivery_limit: %d is too small: "+
+		"healthy messages may come back %d times because of another", c.DeliveryLimit, maxLosses)
 	refuse(c.Window < 0 || c.Window > math.MaxUint16, "window: %d is not between 1 and %d", c.Window, math.MaxUint16)
 	refuse(c.HoldFor < 0, "hold_for: is negative")
 	refuse(c.Drain < 0, "drain: is negative")
-	refuse(c.Reconnect.Initial < 0 || c.Reconnect.Max < 0, "reconnect: is negative")
+	refuse(c.Reconnect.Initial < 0 || c.Reconnect.Max < 0 || c.Reconnect.CrashLoop < 0, "reconnect: is negative")
 	if err := c.Mapping.Validate(); err != nil {
 		errs = append(errs, err)
 	}
@@ -169,8 +184,9 @@ func (c Config) watermill() wamqp.Config {
 		Queue: wamqp.QueueConfig{
 			GenerateName: wamqp.GenerateQueueNameConstant(queue), Durable: true,
 			Arguments: amqp.Table{
-				amqp.QueueTypeArg:        amqp.QueueTypeQuorum,
-				"x-dead-letter-exchange": c.DeadLetterExchange,
+				amqp.QueueTypeArg:     amqp.QueueTypeQuorum,
+				argDeadLetterExchange: c.DeadLetterExchange,
+				argDeliveryLimit:      c.DeliveryLimit,
 			},
 		},
 		Consume:         wamqp.ConsumeConfig{Consumer: c.ConsumerTag, Qos: wamqp.QosConfig{PrefetchCount: c.Window}},

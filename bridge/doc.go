@@ -15,6 +15,10 @@
 //   - RabbitMQ may be down, lose the connection or delete the queue at any time:
 //     the bridge tries again for ever, less and less often, and [Bridge.Status]
 //     says why nothing moves.
+//   - A message whose headers the AMQP client cannot read ends the connection.
+//     After the first time messages are taken one at a time, so that it alone
+//     gathers delivery counts, until a quorum queue with a delivery limit puts it
+//     aside. From other queues somebody must take it; [Bridge.Status] says so.
 //   - When it is told to stop, it takes nothing more, finishes what it has in
 //     hand and acknowledges it.
 //

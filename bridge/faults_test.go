@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -330,30 +328,6 @@ func TestDeliveryThatFitsNowhereStaysWhileOthersPass(t *testing.T) {
 	w.back(1)
 	require.Equal(t, 1, w.said.count("too large for a dead letter"))
 	require.Empty(t, w.letters())
-}
-
-func TestMessageThatCannotBeReadIsSaid(t *testing.T) {
-	w := withQueue(t)
-	many := amqp.Table{}
-	for i := range 8193 {
-		many[strconv.Itoa(i)] = nil
-	}
-	poison := plain("poison")
-	poison.Headers = many
-	w.publish(poison, plain("behind"))
-	w.start()
-	w.eventually("the reason says what to do", func() bool {
-		return strings.Contains(w.bridge.Status().Reason, "the next message of the queue cannot be read, and stops all behind it: take it out")
-	})
-
-	ch := w.channel()
-	w.eventually("both are in the queue, and taken out", func() bool {
-		n, err := ch.QueuePurge(w.config.Queue, false)
-		require.NoError(t, err)
-		return n == 2
-	})
-	w.publish(plain("after"))
-	w.eventually("what comes after it", func() bool { return w.stored() == 1 && w.bridge.Status().Ready() })
 }
 
 func TestLogServerThatRestarts(t *testing.T) {

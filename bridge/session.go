@@ -2,10 +2,10 @@ package bridge
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,6 +35,12 @@ type session struct {
 	// ended is closed when nothing of this session is worth retrying: what is
 	// being handled is finished, and what waits for another try is given back.
 	ended chan struct{}
+	// window is how many deliveries may be in hand; isolated says that it is 1
+	// because of messages that cannot be read, and calm receives that there are
+	// no more of them.
+	window   int
+	isolated bool
+	calm     chan struct{}
 	// given receives the reason why a handler gives the window back.
 	given chan error
 	// ctx is that of the messages. It outlives ended by the drain time.
@@ -55,6 +61,8 @@ func (s *subscriber) open(ctx context.Context, out chan<- *message.Message) (*se
 	}
 	session := &session{
 		sub: s, out: out, conn: conn,
+		window: s.loop.window(s.config.Consume.Qos.PrefetchCount), isolated: s.loop.isolated,
+		calm:  make(chan struct{}, 1),
 		ended: make(chan struct{}), given: make(chan error, 1),
 	}
 	if err := session.consume(); err != nil {
@@ -62,7 +70,7 @@ func (s *subscriber) open(ctx context.Context, out chan<- *message.Message) (*se
 		return nil, err
 	}
 	session.ctx, session.kill = context.WithCancelCause(context.WithoutCancel(ctx))
-	s.state.consuming(conn)
+	s.state.consuming(session.window)
 	session.looking.Go(session.look)
 	return session, nil
 }
@@ -102,7 +110,7 @@ func (ss *session) consume() error {
 	if err != nil {
 		return err
 	}
-	if err := ch.Qos(c.Consume.Qos.PrefetchCount, 0, false); err != nil {
+	if err := ch.Qos(ss.window, 0, false); err != nil {
 		return fmt.Errorf("set the window: %w", err)
 	}
 	ss.ch = ch
@@ -110,7 +118,8 @@ func (ss *session) consume() error {
 	ss.closed = ch.NotifyClose(make(chan *amqp.Error, 1))
 	ss.deliveries, err = ch.Consume(queue, c.Consume.Consumer, false, c.Consume.Exclusive, false, false, c.Consume.Arguments)
 	if err != nil {
-		return fmt.Errorf("consume queue %q: %w", queue, err)
+		// The first delivery may be quicker than this call.
+		return fmt.Errorf("consume queue %q: %w", queue, unreadable(err))
 	}
 	return nil
 }
@@ -124,6 +133,9 @@ func (ss *session) channel(queue, exchange string) (*amqp.Channel, error) {
 		return nil, fmt.Errorf("open a channel: %w", err)
 	}
 	err = c.TopologyBuilder.BuildTopology(ch, queue, exchange, c, ss.sub.wlog)
+	if err := ss.caution(queue, err); err != nil {
+		return nil, err
+	}
 	if err == nil || !hasCode(err, amqp.PreconditionFailed) {
 		return ch, err
 	}
@@ -143,12 +155,20 @@ func (ss *session) pump(ctx context.Context) error {
 			return errStopping
 		case err := <-ss.given:
 			return &DestinationError{err}
+		case <-ss.calm:
+			return errCalm
 		case d, ok := <-ss.deliveries:
 			if !ok {
 				return ss.reason()
 			}
 			if ctx.Err() != nil {
 				return errStopping // what is not taken comes again
+			}
+			if fromStream(d) && !ss.sub.suspect {
+				ss.sub.suspect = true
+				if err := ss.refuseStream(ss.sub.config.Queue.GenerateName("")); err != nil {
+					return err
+				}
 			}
 			ss.take(ctx, d)
 		}
@@ -168,7 +188,7 @@ func (ss *session) reason() error {
 	case err := <-ss.closed:
 		switch {
 		case err == nil:
-		case strings.Contains(err.Reason, amqp.ErrSyntax.Reason):
+		case errors.Is(unreadable(err), errUnreadable):
 			return fmt.Errorf("%w: the connection to %s ended over it", errUnreadable, ss.sub.state.status.Broker)
 		case ss.conn.IsClosed():
 			return fmt.Errorf("connection to %s lost: %w", ss.sub.state.status.Broker, err)
@@ -242,8 +262,11 @@ func (ss *session) ack(d amqp.Delivery) {
 		ss.sub.state.dropped() // it comes again
 		return
 	}
-	ss.acked.Add(1)
+	acked := ss.acked.Add(1)
 	ss.sub.state.ackedOne()
+	if ss.isolated && acked >= uint64(ss.sub.config.Consume.Qos.PrefetchCount) {
+		ss.calmDown() // all that was in the window with the message has passed
+	}
 }
 
 // giveBack ends the session because its deliveries cannot be handled now.
@@ -291,8 +314,11 @@ func wait(wg *sync.WaitGroup, d time.Duration) bool {
 func (ss *session) look() {
 	tick := time.NewTicker(ss.sub.every)
 	defer tick.Stop()
-	for {
-		ss.lookOnce()
+	for first := true; ; first = false {
+		// What cannot be read would have come before the second look.
+		if idle := ss.lookOnce(); idle && ss.isolated && !first {
+			ss.calmDown()
+		}
 		select {
 		case <-tick.C:
 		case <-ss.ended:
@@ -301,14 +327,17 @@ func (ss *session) look() {
 	}
 }
 
-func (ss *session) lookOnce() {
+// lookOnce reports whether nothing is in the queue or in hand.
+func (ss *session) lookOnce() (idle bool) {
 	ch, err := ss.conn.Channel()
 	if err != nil {
-		return // the connection's end says it all
+		return false // the connection's end says it all
 	}
 	defer ch.Close()
 	queue, err := ch.QueueDeclarePassive(ss.sub.config.Queue.GenerateName(""), true, false, false, false, nil)
-	if err == nil {
-		ss.sub.state.saw(queue.Messages, queue.Consumers)
+	if err != nil {
+		return false
 	}
+	ss.sub.state.saw(queue.Messages, queue.Consumers)
+	return queue.Messages == 0 && ss.sub.state.get().InHand == 0
 }

@@ -7,8 +7,6 @@ import (
 	"log/slog"
 	"sync"
 	"time"
-
-	amqp "github.com/rabbitmq/amqp091-go"
 )
 
 // Status says how the bridge is doing.
@@ -17,8 +15,8 @@ type Status struct {
 	Queue     string
 	Connected bool // to the broker
 	Consuming bool // a consumer is registered
-	Window    int
-	InHand    int // deliveries taken and not yet acknowledged
+	Window    int  // deliveries that may be in hand; 1 while one that cannot be read is told from the rest
+	InHand    int  // deliveries taken and not yet acknowledged
 	// Waiting is the number of messages ready in the queue, and Consumers that
 	// of its consumers, when last looked at; -1 if it was not.
 	Waiting   int
@@ -59,12 +57,17 @@ type tracker struct {
 
 	mu     sync.Mutex // guards what follows
 	phase  phase
-	status Status // Broker, Queue and Window never change
+	status Status // Broker and Queue never change
 	// why nothing moves: the reason of phaseDown and phaseFinishing, or the
 	// trouble that a handler has.
 	why      string
 	logged   string
 	mismatch string
+	version  string
+	said     map[string]bool // cautions
+	// crash is why the session may end the way the ones before it did; empty
+	// since it acknowledged something.
+	crash    string
 	warned   bool // that the queue is shared
 	sessions uint64
 	// trouble is since when the log has taken nothing; zero: it does.
@@ -80,7 +83,7 @@ type tracker struct {
 func newTracker(c Config, log *slog.Logger, now func() time.Time, stall time.Duration) *tracker {
 	broker, _ := broker(c.URL)
 	return &tracker{
-		log: log.With("broker", broker, "queue", c.Queue), now: now, stall: stall, phase: phaseIdle,
+		log: log.With("broker", broker, "queue", c.Queue), now: now, stall: stall, phase: phaseIdle, said: map[string]bool{},
 		status: Status{Broker: broker, Queue: c.Queue, Window: c.Window, Waiting: -1, Consumers: -1},
 	}
 }
@@ -113,6 +116,8 @@ func (t *tracker) reason(now time.Time) string {
 	switch {
 	case !t.trouble.IsZero():
 		return t.why
+	case t.crash != "":
+		return t.crash
 	case t.unseen > 1: // once may be the moment before it shows
 		return fmt.Sprintf("queue %q has no consumer although one was registered", t.status.Queue)
 	case !t.busy.IsZero() && now.Sub(latest(moved, t.busy)) > t.stall:
@@ -139,7 +144,29 @@ func (t *tracker) set(p phase) {
 	t.phase, t.status.Connected = p, false
 }
 
-func (t *tracker) consuming(conn *amqp.Connection) {
+// connected notes the version of the server.
+func (t *tracker) connected(version string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if version != t.version {
+		t.version = version
+		t.log.Info("connected to RabbitMQ", "version", version)
+	}
+}
+
+// caution says what was not said before.
+func (t *tracker) caution(all []caution) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, c := range all {
+		if !t.said[c.text] {
+			t.said[c.text] = true
+			t.log.Log(context.Background(), c.level, c.text)
+		}
+	}
+}
+
+func (t *tracker) consuming(window int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.sessions++; t.sessions > 1 {
@@ -148,7 +175,9 @@ func (t *tracker) consuming(conn *amqp.Connection) {
 	t.phase, t.why, t.since, t.unseen = phaseConsuming, "", t.now(), 0
 	t.trouble, t.busy, t.waiting = time.Time{}, time.Time{}, time.Time{}
 	t.status.Connected, t.status.InHand, t.status.Waiting, t.status.Consumers = true, 0, -1, -1
-	t.once(slog.LevelInfo, "consuming", "version", conn.Properties["version"], "window", t.status.Window)
+	if t.status.Window = window; t.crash == "" { // else it was said that and why nothing moves
+		t.once(slog.LevelInfo, "consuming", "window", window)
+	}
 }
 
 func (t *tracker) finishing(why error) {
@@ -161,7 +190,10 @@ func (t *tracker) finishing(why error) {
 func (t *tracker) down(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.phase, t.why, t.status.Connected = phaseDown, err.Error(), false
+	t.phase, t.why, t.status.Connected, t.crash = phaseDown, err.Error(), false, ""
+	if _, loops := errors.AsType[*CrashLoopError](err); loops {
+		t.crash = t.why
+	}
 	t.once(slog.LevelWarn, "not consuming", "reason", t.why)
 }
 
@@ -183,6 +215,14 @@ func (t *tracker) differs(err error) {
 	}
 }
 
+// calmed notes that nothing is wrong any more with the messages of the queue.
+func (t *tracker) calmed() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.crash = ""
+	t.once(slog.LevelInfo, errCalm.Error())
+}
+
 func (t *tracker) took() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -202,7 +242,7 @@ func (t *tracker) ackedOne() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.status.Acked++
-	t.status.LastAck = t.now()
+	t.status.LastAck, t.crash = t.now(), ""
 	t.letGo()
 }
 

@@ -23,7 +23,7 @@ func TestReadiness(t *testing.T) {
 		c := Config{URL: "amqp://ann:secret@rabbit/shop", Queue: "orders"}.withDefaults()
 		tr := newTracker(c, slog.New(slog.DiscardHandler), func() time.Time { return now }, 30*time.Second)
 		tr.connecting()
-		tr.consuming(&amqp.Connection{})
+		tr.consuming(c.Window)
 		return tr
 	}
 	for name, c := range map[string]struct {

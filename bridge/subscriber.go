@@ -15,10 +15,9 @@ import (
 
 // Reasons for the end of a session.
 var (
-	errStopping   = errors.New("stopping")
-	errCancelled  = errors.New("the broker cancelled the consumer: the queue was deleted, moved, or a delivery was held too long")
-	errUnreadable = errors.New("the next message of the queue cannot be read, and stops all behind it: take it out; " +
-		"headers may nest 32 deep, have 8192 names in a table, and no values of type L")
+	errStopping      = errors.New("stopping")
+	errCancelled     = errors.New("the broker cancelled the consumer: the queue was deleted, moved, or a delivery was held too long")
+	errUnreadable    = errors.New("a message of the queue cannot be read")
 	errDeliveriesEnd = errors.New("the channel ended")
 )
 
@@ -33,12 +32,18 @@ var (
 type subscriber struct {
 	config wamqp.Config
 	drain  time.Duration
+	// crashPause is the least time between two sessions of a crash-loop.
+	crashPause time.Duration
 	// probe says whether it makes sense to take deliveries at all; nil is yes.
 	probe func(context.Context) error
 	every time.Duration // between two looks at the queue
 	state *tracker
 	log   *slog.Logger
-	wlog  watermill.LoggerAdapter
+	// loop belongs to run and what it calls.
+	loop crashLoop
+	// suspect says that a delivery looked like one from a stream.
+	suspect bool
+	wlog    watermill.LoggerAdapter
 
 	stop     chan struct{} // closed by Close
 	stopOnce sync.Once
@@ -87,8 +92,16 @@ func (s *subscriber) run(ctx context.Context, out chan<- *message.Message) {
 		if worked {
 			pause.Reset()
 		}
+		s.loop = s.loop.ended(worked, err)
+		if errors.Is(err, errCalm) {
+			s.state.calmed()
+			continue
+		}
+		if s.loop.looping() {
+			err = &CrashLoopError{Queue: s.state.status.Queue, Err: err}
+		}
 		s.state.down(err)
-		if !sleep(ctx, pause.NextBackOff()) {
+		if !sleep(ctx, s.loop.pause(pause.NextBackOff(), s.crashPause)) {
 			return
 		}
 	}

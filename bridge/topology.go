@@ -3,7 +3,9 @@ package bridge
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
+	"strconv"
 
 	"github.com/ThreeDotsLabs/watermill"
 	wamqp "github.com/ThreeDotsLabs/watermill-amqp/v2/pkg/amqp"
@@ -53,7 +55,11 @@ const deadQueueSuffix = ".dead"
 // [MismatchError] closes the channel and may leave bindings unmade.
 func (t declareTopology) BuildTopology(ch *amqp.Channel, queue, exchange string, c wamqp.Config, _ watermill.LoggerAdapter) error {
 	if err := t.declareDeadLetters(ch, queue+deadQueueSuffix); err != nil {
-		return t.explain("dead letters of queue", queue, err)
+		err = t.explain("dead letters of queue", queue, err)
+		if differs, ok := errors.AsType[*MismatchError](err); ok {
+			differs.deadLetters = true
+		}
+		return err
 	}
 	if _, err := ch.QueueDeclare(queue, c.Queue.Durable, c.Queue.AutoDelete, c.Queue.Exclusive, false, c.Queue.Arguments); err != nil {
 		return t.explain("queue", queue, err)
@@ -104,11 +110,14 @@ func (t declareTopology) explain(what, name string, err error) error {
 // MismatchError says that something is there already and differs from what
 // topology: declare would make.
 type MismatchError struct {
-	What     string // such as: queue 'orders' in vhost '/'
-	Argument string // in which they differ
-	Expected string
-	Found    string
-	err      error
+	What      string // such as: queue 'orders' in vhost '/'
+	Argument  string // in which they differ
+	Expected  string
+	Found     string
+	err       error
+	foundType string // RabbitMQ's name for the type of Found, empty if it gave none
+	// deadLetters says that it is part of the place for dead letters.
+	deadLetters bool
 }
 
 // Error implements error.
@@ -123,12 +132,13 @@ func (e *MismatchError) Error() string {
 func (e *MismatchError) Unwrap() error { return e.err }
 
 // inequivalent is how RabbitMQ puts it: what was received is what we asked for.
-var inequivalent = regexp.MustCompile(`inequivalent arg '([^']*)' for (.*): received (.*) but current is (.*?)(?: of type '[^']*')?$`)
+var inequivalent = regexp.MustCompile(`inequivalent arg '([^']*)' for (.*): received (.*) but current is (.*?)(?: of type '([^']*)')?$`)
 
 func mismatch(err error) *MismatchError {
 	e := &MismatchError{err: err}
 	if broker, ok := errors.AsType[*amqp.Error](err); ok {
 		if m := inequivalent.FindStringSubmatch(broker.Reason); m != nil {
+			e.foundType = m[5]
 			e.Argument, e.What, e.Expected, e.Found = m[1], m[2], plainValue(m[3]), plainValue(m[4])
 		}
 	}
@@ -144,6 +154,21 @@ func plainValue(s string) string {
 		return s
 	}
 	return m[1] + m[2] + m[3]
+}
+
+// adapted returns args with what was found in place of what was expected.
+func (e *MismatchError) adapted(args amqp.Table) amqp.Table {
+	args = maps.Clone(args)
+	number, err := strconv.Atoi(e.Found)
+	switch {
+	case e.Found == absent:
+		delete(args, e.Argument)
+	case e.foundType != "longstr" && err == nil:
+		args[e.Argument] = number
+	default:
+		args[e.Argument] = e.Found
+	}
+	return args
 }
 
 func hasCode(err error, code int) bool {

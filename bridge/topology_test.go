@@ -25,7 +25,7 @@ func TestTopologyDeclare(t *testing.T) {
 		w.settled(2)
 
 		_, err := ch.QueueDeclare("orders", true, false, false, false, amqp.Table{
-			amqp.QueueTypeArg: amqp.QueueTypeQuorum, "x-dead-letter-exchange": "orders.dlx",
+			amqp.QueueTypeArg: amqp.QueueTypeQuorum, "x-dead-letter-exchange": "orders.dlx", "x-delivery-limit": 20,
 		})
 		require.NoError(t, err, "it is as it should be")
 		w.publish(plain("given up"))
@@ -58,7 +58,7 @@ func TestTopologyDeclare(t *testing.T) {
 	})
 	t.Run("uses what is there if the exchange is of another kind", func(t *testing.T) {
 		w := newWorld(t)
-		w.declareWith("orders", amqp.Table{amqp.QueueTypeArg: amqp.QueueTypeQuorum, "x-dead-letter-exchange": "orders.dlx"})
+		w.declareWith("orders", amqp.Table{amqp.QueueTypeArg: amqp.QueueTypeQuorum, "x-dead-letter-exchange": "orders.dlx", "x-delivery-limit": 20})
 		require.NoError(t, w.channel().ExchangeDeclare("shop", amqp.ExchangeFanout, true, false, false, false, nil))
 		w.config.Topology, w.config.Exchange = bridge.TopologyDeclare, "shop"
 		w.publish(plain("a"))
@@ -74,15 +74,17 @@ func TestConfig(t *testing.T) {
 		change func(*bridge.Config)
 		want   string
 	}{
-		"no url":                {func(c *bridge.Config) { c.URL = "" }, "url: is no AMQP address"},
-		"another scheme":        {func(c *bridge.Config) { c.URL = "http://h/" }, "url: is no AMQP address"},
-		"no queue":              {func(c *bridge.Config) { c.Queue = "" }, "queue: name the queue"},
-		"an unknown topology":   {func(c *bridge.Config) { c.Topology = "make" }, `topology: "make" is neither`},
-		"a negative window":     {func(c *bridge.Config) { c.Window = -1 }, "window: -1 is not between 1 and 65535"},
-		"too large a window":    {func(c *bridge.Config) { c.Window = 65536 }, "window: 65536"},
-		"a constant id":         {func(c *bridge.Config) { c.Mapping.ID.Constant = "1" }, "mapping.id.constant"},
-		"a constant time":       {func(c *bridge.Config) { c.Mapping.OccurredAt.Constant = "1" }, "mapping.occurred_at.constant"},
-		"a header without name": {func(c *bridge.Config) { c.Mapping.Type.Headers = []string{""} }, "mapping.type.headers"},
+		"no url":                     {func(c *bridge.Config) { c.URL = "" }, "url: is no AMQP address"},
+		"another scheme":             {func(c *bridge.Config) { c.URL = "http://h/" }, "url: is no AMQP address"},
+		"no queue":                   {func(c *bridge.Config) { c.Queue = "" }, "queue: name the queue"},
+		"an unknown topology":        {func(c *bridge.Config) { c.Topology = "make" }, `topology: "make" is neither`},
+		"a delivery limit too small": {func(c *bridge.Config) { c.DeliveryLimit = 3 }, "delivery_limit: 3 is too small"},
+		"no delivery limit":          {func(c *bridge.Config) { c.DeliveryLimit = -1 }, "delivery_limit: -1 is too small"},
+		"a negative window":          {func(c *bridge.Config) { c.Window = -1 }, "window: -1 is not between 1 and 65535"},
+		"too large a window":         {func(c *bridge.Config) { c.Window = 65536 }, "window: 65536"},
+		"a constant id":              {func(c *bridge.Config) { c.Mapping.ID.Constant = "1" }, "mapping.id.constant"},
+		"a constant time":            {func(c *bridge.Config) { c.Mapping.OccurredAt.Constant = "1" }, "mapping.occurred_at.constant"},
+		"a header without name":      {func(c *bridge.Config) { c.Mapping.Type.Headers = []string{""} }, "mapping.type.headers"},
 	} {
 		t.Run("refuses "+name, func(t *testing.T) {
 			config := valid

@@ -40,7 +40,7 @@ func newWorld(t *testing.T) *world {
 	w := &world{T: t, vhost: bridgetest.Private(t).Vhost(t), log: streamstest.New(t), said: &recorder{}}
 	w.config = bridge.Config{
 		URL: w.vhost.URL, Queue: "orders",
-		Reconnect: bridge.Reconnect{Initial: 20 * time.Millisecond, Max: 200 * time.Millisecond},
+		Reconnect: bridge.Reconnect{Initial: 20 * time.Millisecond, Max: 200 * time.Millisecond, CrashLoop: 200 * time.Millisecond},
 	}
 	w.door = bridge.DoorOptions{Events: w.log.Events, Letters: w.log.DeadLetters, Audit: w.log.Outcomes}
 	w.options = bridge.Options{Log: slog.New(w.said), LookEvery: 100 * time.Millisecond}

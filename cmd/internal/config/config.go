@@ -87,6 +87,9 @@ type AMQP struct {
 	Bindings           []string `yaml:"bindings,omitempty"`
 	DeadLetterExchange string   `yaml:"dead_letter_exchange,omitempty"`
 	ConsumerTag        string   `yaml:"consumer_tag,omitempty"`
+	// DeliveryLimit is how often a message may come back before RabbitMQ gives
+	// it up; 0 lets the bridge choose. It too is of topology declare.
+	DeliveryLimit int `yaml:"delivery_limit,omitempty"`
 	// Mapping says where the attributes of an event are found in a delivery.
 	Mapping bridge.Mapping `yaml:"mapping,omitempty"`
 }

@@ -28,7 +28,7 @@ func (a AMQP) Config() bridge.Config {
 		URL: a.URL.Reveal(), Queue: a.Queue, Topology: bridge.Topology(a.Topology),
 		Exchange: a.Exchange, ExchangeKind: a.ExchangeKind, Bindings: a.Bindings,
 		DeadLetterExchange: a.DeadLetterExchange, ConsumerTag: a.ConsumerTag,
-		Window: a.Window, Mapping: a.Mapping,
+		DeliveryLimit: a.DeliveryLimit, Window: a.Window, Mapping: a.Mapping,
 	}
 }
 

@@ -21,7 +21,6 @@ import (
 
 const (
 	typeCloudEvents = "application/cloudevents"
-	typeStructured  = typeCloudEvents + "+json"
 	typeJSON        = "application/json"
 )
 
@@ -31,7 +30,8 @@ func isCloudEvents(contentType string) bool {
 }
 
 // FromHTTP returns the CloudEvent that an HTTP request carries, in binary mode
-// (ce- headers) or structured mode (application/cloudevents+json). The tenant
+// (ce- headers) or structured mode (application/cloudevents+json); [SplitBatch] is for the third, a
+// batch. The tenant
 // is the extension tenantid and may be empty. It returns an error that says in
 // words why the request holds no event, never with a piece of the body.
 func FromHTTP(header http.Header, body []byte) (event.Envelope, error) {
@@ -161,12 +161,12 @@ func first(errs []error) error {
 // and the data, byte for byte where it is JSON.
 func parseStructured(contentType string, body []byte) (map[string]string, []byte, error) {
 	ce := make(map[string]string)
-	if t := mediaType(contentType); t != typeStructured {
-		return ce, nil, fmt.Errorf("content type %s is not understood: send one event as %s", t, typeStructured)
+	if t := mediaType(contentType); t != TypeStructured {
+		return ce, nil, fmt.Errorf("content type %s is not understood: send one event as %s", t, TypeStructured)
 	}
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(body, &members); err != nil || members == nil || !utf8.Valid(body) {
-		return ce, nil, fmt.Errorf("the content type is %s and the body is no JSON object in UTF-8", typeStructured)
+		return ce, nil, fmt.Errorf("the content type is %s and the body is no JSON object in UTF-8", TypeStructured)
 	}
 	var errs []error
 	for name, raw := range members {

@@ -68,7 +68,7 @@ func codeOf(err error) int {
 		return exitUsage
 	}
 	switch {
-	case errors.Is(err, publish.ErrAddress), errors.Is(err, publish.ErrHeader):
+	case errors.Is(err, publish.ErrAddress), errors.Is(err, publish.ErrHeader), errors.Is(err, api.ErrBatch):
 		return exitUsage
 	case errors.Is(err, publish.ErrNoQueue):
 		return exitNotFound

@@ -15,6 +15,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"tidings/bridge"
 	"tidings/store"
 	"tidings/streams/event"
 )
@@ -157,8 +158,15 @@ func (c *Client) Ready(ctx context.Context) (Ready, error) {
 	return decode[Ready](c, body)
 }
 
-// Publish hands in an event with the headers that describe it.
+// ErrBatch means that a batch was given to [Client.Publish].
+var ErrBatch = errors.New("this publishes one event, not a batch: POST " + bridge.TypeBatch + " to /v1/events instead")
+
+// Publish hands in an event with the headers that describe it. It returns
+// [ErrBatch] for a batch.
 func (c *Client) Publish(ctx context.Context, header http.Header, body []byte) (Accepted, error) {
+	if bridge.IsBatch(header.Get("Content-Type")) {
+		return Accepted{}, ErrBatch
+	}
 	_, answer, err := c.do(ctx, http.MethodPost, "/v1/events", header, body)
 	if err != nil {
 		return Accepted{}, err

@@ -37,25 +37,33 @@ const acceptTimeout = 20 * time.Second
 func (s *Server) registerPublish(mux *http.ServeMux, spec *huma.OpenAPI) {
 	mux.HandleFunc("POST /v1/events", s.publish)
 	binary := &huma.Schema{Type: "string", Format: "binary"}
+	accepted := huma.SchemaFromType(spec.Components.Schemas, reflect.TypeFor[Accepted]())
 	spec.AddOperation(&huma.Operation{
 		OperationID: "publish-event", Method: http.MethodPost, Path: "/v1/events", Tags: []string{"events"},
-		Summary: "Take in one event",
+		Summary: "Take in one event, or a batch of them",
 		Description: "A CloudEvent in binary mode (ce- headers) or structured mode (application/cloudevents+json), or any body " +
 			"with the headers event-id, event-type, event-source, tenant-id, correlation-id and occurred-at, all optional but the type. " +
-			"What cannot be an event is kept as a dead letter, and the answer says so.",
+			"What cannot be an event is kept as a dead letter, and the answer says so.\n\n" +
+			fmt.Sprintf("A batch (%s) is a list of up to %d CloudEvents as in structured mode. Each is taken in as if it had come alone, ", bridge.TypeBatch, maxBatch) +
+			"and the answer is a list of what became of each, in their order; a body that is no list is one dead letter. " +
+			"After any answer but 202 some of them may be stored: the whole batch may be sent again, and those are duplicates then.",
 		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{
-			"application/cloudevents+json": {Schema: &huma.Schema{Type: "object"}},
-			"application/json":             {Schema: &huma.Schema{}},
-			"*/*":                          {Schema: binary},
+			bridge.TypeStructured: {Schema: &huma.Schema{Type: "object"}},
+			bridge.TypeBatch: {Schema: &huma.Schema{
+				Type: "array", Items: &huma.Schema{Type: "object"}, MinItems: new(1), MaxItems: new(maxBatch),
+			}},
+			"application/json": {Schema: &huma.Schema{}},
+			"*/*":              {Schema: binary},
 		}},
 		Responses: map[string]*huma.Response{
 			"202": {
-				Description: "It is stored",
+				Description: "It is stored; of a batch, each of its events",
 				Content: map[string]*huma.MediaType{"application/json": {
-					Schema: huma.SchemaFromType(spec.Components.Schemas, reflect.TypeFor[Accepted]()),
+					Schema: &huma.Schema{OneOf: []*huma.Schema{accepted, {Type: "array", Items: accepted}}},
 				}},
 			},
-			"413": problemResponse(spec, "The body is too large"),
+			"400": problemResponse(spec, "The batch is empty, or the body did not arrive whole"),
+			"413": problemResponse(spec, "The body is too large, or the batch has too many events"),
 			"503": problemResponse(spec, "The log is down or full: send it again after Retry-After"),
 		},
 	})
@@ -76,38 +84,46 @@ func (s *Server) publish(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, s.unread(err))
 		return
 	}
+	if bridge.IsBatch(r.Header.Get("Content-Type")) {
+		s.publishBatch(w, r, body)
+		return
+	}
 	ctx, cancel := context.WithTimeout(r.Context(), acceptTimeout)
 	defer cancel()
 	receipt, err := s.Door.Accept(ctx, arrival(r.Header, body))
 	if err != nil {
 		s.Logger.Warn("an event was not taken in", "error", err)
-		writeProblem(w, refused(w.Header(), err))
+		writeProblem(w, refused(w.Header(), "the event", err))
 		return
 	}
+	writeAccepted(w, Accepted(receipt))
+}
+
+func writeAccepted(w http.ResponseWriter, answer any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusAccepted)
-	_ = json.NewEncoder(w).Encode(Accepted(receipt)) // nobody is left to tell
+	_ = json.NewEncoder(w).Encode(answer) // nobody is left to tell
 }
 
 func (s *Server) unread(err error) *huma.ErrorModel {
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
 		return problem(http.StatusRequestEntityTooLarge, "too-large",
-			fmt.Sprintf("the body has more than %d bytes, the most that an event may have", s.MaxBody))
+			fmt.Sprintf("the body has more than %d bytes, the most that an event, or a batch of them, may have", s.MaxBody))
 	}
 	return problem(http.StatusBadRequest, "unread", "the body did not arrive whole")
 }
 
-// refused says why the door took nothing. To send again what is too large even
+// refused says why the door did not take what came. To send again what is too large even
 // for a dead letter would never help.
-func refused(answer http.Header, err error) *huma.ErrorModel {
+func refused(answer http.Header, what string, err error) *huma.ErrorModel {
 	if large, ok := errors.AsType[*streams.TooLargeError](err); ok {
 		return problem(http.StatusRequestEntityTooLarge, "too-large",
 			"the event does not fit into one message of the log: "+large.Error())
 	}
 	answer.Set("Retry-After", retryAfter)
-	detail := "the log cannot take events now: send the event again"
+	detail := "the log cannot take events now: send " + what + " again"
 	if errors.Is(err, streams.ErrFull) {
-		detail = "the log is full: make room, and send the event again"
+		detail = "the log is full: make room, and send " + what + " again"
 	}
 	return problem(http.StatusServiceUnavailable, "unavailable", detail)
 }

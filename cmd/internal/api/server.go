@@ -10,7 +10,8 @@
 //     unknown query parameter is refused, not ignored.
 //   - An event that was answered with 202 is stored as safely as one that was
 //     acknowledged to RabbitMQ. After any other answer it may be sent again: with
-//     an id of its own it is recognised.
+//     an id of its own it is recognised. That holds for a whole batch, too: some
+//     of its events may be stored when its answer is not 202.
 //   - What is read is the ledger, a projection: it may lag behind the log by a
 //     moment. Nothing in here changes an event.
 //   - Requests are bounded in size, headers and time. A browser's request from
@@ -79,7 +80,7 @@ type Options struct {
 	Streams func(context.Context) ([]Stream, error)
 	// Version is shown by status.
 	Version string
-	// MaxBody bounds the body of an event in bytes; 8 MiB if zero.
+	// MaxBody bounds the body of an event, or of a batch, in bytes; 8 MiB if zero.
 	MaxBody int64
 	// Drain is how long requests may take after the end of Run's context; 5 s if zero.
 	Drain time.Duration

@@ -30,6 +30,9 @@ type Options struct {
 	StallAfter time.Duration
 	// Now is time.Now if nil.
 	Now func() time.Time
+	// Held is told of each delivery that was acknowledged how long it was in
+	// hand, by several goroutines at the same time. It must not block. Nil: nobody is.
+	Held func(time.Duration)
 }
 
 // Bridge takes events from one queue to the door. Make one with [New].
@@ -55,13 +58,28 @@ func New(config Config, door *Door, opts Options) (*Bridge, error) {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
+	if opts.Held == nil {
+		opts.Held = func(time.Duration) {}
+	}
 	setDefault(&opts.LookEvery, 10*time.Second)
 	setDefault(&opts.StallAfter, 30*time.Second)
 	state := newTracker(config, opts.Log, opts.Now, opts.StallAfter)
 	return &Bridge{
 		config: config, door: door, opts: opts, broker: state.status.Broker, state: state,
-		wlog: watermill.NewSlogLoggerWithLevelMapping(opts.Log, map[slog.Level]slog.Level{slog.LevelInfo: slog.LevelDebug}),
+		wlog: untraced{watermill.NewSlogLoggerWithLevelMapping(opts.Log, map[slog.Level]slog.Level{slog.LevelInfo: slog.LevelDebug})},
 	}, nil
+}
+
+// untraced leaves out what Watermill logs of every message: it costs more than
+// anybody has from it, also where it goes nowhere.
+type untraced struct{ watermill.LoggerAdapter }
+
+// Trace implements watermill.LoggerAdapter.
+func (untraced) Trace(string, watermill.LogFields) {}
+
+// With implements watermill.LoggerAdapter.
+func (u untraced) With(f watermill.LogFields) watermill.LoggerAdapter {
+	return untraced{u.LoggerAdapter.With(f)}
 }
 
 // Status returns how the bridge is doing. It may be called at any time.
@@ -105,6 +123,7 @@ func (b *Bridge) closeTimeout() time.Duration {
 func (b *Bridge) subscriber() *subscriber {
 	return &subscriber{
 		config: b.config.watermill(), drain: b.config.Drain, crashPause: b.config.Reconnect.CrashLoop, probe: b.opts.Probe, every: b.opts.LookEvery,
+		held:  b.opts.Held,
 		state: b.state, log: b.opts.Log, wlog: b.wlog,
 		stop: make(chan struct{}), done: make(chan struct{}),
 	}

@@ -30,20 +30,31 @@ func describe(d amqp.Delivery) (event.Delivery, error) {
 
 // textProperties pairs the properties that are text with their names: those of
 // AMQP 0-9-1, with underscores.
-func textProperties(d *amqp.Delivery) map[string]*string {
-	return map[string]*string{
-		"content_type": &d.ContentType, "content_encoding": &d.ContentEncoding,
-		"correlation_id": &d.CorrelationId, "reply_to": &d.ReplyTo, "expiration": &d.Expiration,
-		"message_id": &d.MessageId, "type": &d.Type, "user_id": &d.UserId, "app_id": &d.AppId,
+func textProperties(d *amqp.Delivery) [9]textProperty {
+	return [...]textProperty{
+		{"content_type", &d.ContentType},
+		{"content_encoding", &d.ContentEncoding},
+		{"correlation_id", &d.CorrelationId},
+		{"reply_to", &d.ReplyTo},
+		{"expiration", &d.Expiration},
+		{"message_id", &d.MessageId},
+		{"type", &d.Type},
+		{"user_id", &d.UserId},
+		{"app_id", &d.AppId},
 	}
+}
+
+type textProperty struct {
+	name  string
+	value *string
 }
 
 // properties returns the AMQP properties that are set.
 func properties(d amqp.Delivery) map[string]string {
 	props := make(map[string]string)
-	for name, value := range textProperties(&d) {
-		if *value != "" {
-			props[name] = escapeText(*value)
+	for _, p := range textProperties(&d) {
+		if *p.value != "" {
+			props[p.name] = escapeText(*p.value)
 		}
 	}
 	if d.DeliveryMode != 0 {
@@ -106,9 +117,9 @@ func restore(desc event.Delivery, body []byte) (d amqp.Delivery, err error) {
 		d.Timestamp, errs[5] = parseTimestamp(at)
 	}
 	err = errors.Join(errs[:]...)
-	for name, value := range textProperties(&d) {
+	for _, p := range textProperties(&d) {
 		var bad error
-		*value, bad = unescapeText(desc.Properties[name])
+		*p.value, bad = unescapeText(desc.Properties[p.name])
 		err = errors.Join(err, bad)
 	}
 	if err != nil {

@@ -50,6 +50,7 @@ type session struct {
 	looking sync.WaitGroup
 	inHand  sync.WaitGroup
 	acked   atomic.Uint64
+	acks    acks
 }
 
 // open connects, sees to the topology and starts to consume.
@@ -202,7 +203,9 @@ func (ss *session) reason() error {
 
 // take hands one delivery on and looks after it from then on.
 func (ss *session) take(ctx context.Context, d amqp.Delivery) {
+	taken := time.Now()
 	ss.sub.state.took()
+	ss.acks.took(d.DeliveryTag)
 	msg := ss.message(d)
 	if msg == nil {
 		return
@@ -210,7 +213,7 @@ func (ss *session) take(ctx context.Context, d amqp.Delivery) {
 	select {
 	case ss.out <- msg:
 		ss.inHand.Add(1)
-		go ss.carry(d, msg)
+		go ss.carry(d, msg, taken)
 	case <-ctx.Done():
 		ss.sub.state.dropped()
 	}
@@ -227,45 +230,78 @@ func (ss *session) message(d amqp.Delivery) *message.Message {
 	return msg
 }
 
-// carry waits for the end of a delivery's message. One that was not handled is
+// carry looks after a delivery until it is acknowledged or cannot be.
+func (ss *session) carry(d amqp.Delivery, msg *message.Message, taken time.Time) {
+	if ss.await(d, msg) {
+		ss.ack(d, taken)
+		return
+	}
+	ss.inHand.Done()
+}
+
+// await reports whether a delivery's message was handled. One that was not is
 // handed on again, unless the session has ended.
-func (ss *session) carry(d amqp.Delivery, msg *message.Message) {
-	defer ss.inHand.Done()
+func (ss *session) await(d amqp.Delivery, msg *message.Message) bool {
 	pause := newBackOff(ss.sub.config.Connection.Reconnect)
 	for {
 		select {
 		case <-msg.Acked():
-			ss.ack(d)
-			return
+			return true
 		case <-msg.Nacked():
 		}
 		select {
 		case <-ss.ended:
 			ss.sub.state.dropped()
-			return
+			return false
 		case <-time.After(pause.NextBackOff()):
 		}
 		if msg = ss.message(d); msg == nil {
-			return
+			return false
 		}
 		select {
 		case ss.out <- msg:
 		case <-ss.ended:
 			ss.sub.state.dropped()
-			return
+			return false
 		}
 	}
 }
 
-func (ss *session) ack(d amqp.Delivery) {
-	if err := d.Ack(false); err != nil {
-		ss.sub.state.dropped() // it comes again
+// ack acknowledges d, or leaves it to whoever is acknowledging already.
+func (ss *session) ack(d amqp.Delivery, taken time.Time) {
+	if !ss.acks.add(handled{d, taken}) {
 		return
 	}
-	acked := ss.acked.Add(1)
-	ss.sub.state.ackedOne()
-	if ss.isolated && acked >= uint64(ss.sub.config.Consume.Qos.PrefetchCount) {
-		ss.calmDown() // all that was in the window with the message has passed
+	for {
+		together, alone := ss.acks.next()
+		if len(together)+len(alone) == 0 {
+			return
+		}
+		if len(together) > 0 {
+			ss.ackOnce(together)
+		}
+		for i := range alone {
+			ss.ackOnce(alone[i : i+1])
+		}
+	}
+}
+
+// ackOnce acknowledges one delivery, or several if nothing before the last of
+// them is outstanding.
+func (ss *session) ackOnce(of []handled) {
+	err := of[len(of)-1].delivery.Ack(len(of) > 1)
+	for _, h := range of {
+		if err != nil {
+			ss.sub.state.dropped() // it comes again
+		} else {
+			acked := ss.acked.Add(1)
+			ss.sub.state.ackedOne()
+			ss.sub.held(time.Since(h.taken))
+			if ss.isolated && acked >= uint64(ss.sub.config.Consume.Qos.PrefetchCount) {
+				ss.calmDown() // all that was in the window with the message has passed
+			}
+		}
+		ss.inHand.Done()
 	}
 }
 

@@ -36,7 +36,8 @@ type subscriber struct {
 	crashPause time.Duration
 	// probe says whether it makes sense to take deliveries at all; nil is yes.
 	probe func(context.Context) error
-	every time.Duration // between two looks at the queue
+	every time.Duration       // between two looks at the queue
+	held  func(time.Duration) // told of each acknowledgement
 	state *tracker
 	log   *slog.Logger
 	// loop belongs to run and what it calls.

@@ -7,7 +7,7 @@ FUZZTIME ?= 10s
 TOOL     := go tool -modfile=.ci/tools/go.mod
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test lint fuzz
+.PHONY: help build demo bench test lint fuzz
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -18,6 +18,10 @@ build: ## Build the static binary bin/tidings
 demo: ## See it work: sample events from RabbitMQ to mail, webhooks and ledger (ARGS=--exit to leave at the end)
 	@$(MAKE) --no-print-directory build >&2
 	@bin/tidings demo $(ARGS)
+
+bench: ## Measure the bridge against a bare loop, small (ARGS='--count 100000 --json', say, for more)
+	@$(MAKE) --no-print-directory build >&2
+	@bin/tidings bench bridge --count 5000 $(ARGS)
 
 test: ## Run all tests with the race detector, on a real RabbitMQ and NATS
 	@.ci/setup >&2

@@ -47,6 +47,7 @@ func commands(c *cli) []*cobra.Command {
 		newEvents(c),
 		newDeadLetters(c),
 		newStatus(c),
+		newBench(c),
 		newHealthcheck(c),
 		newVersion(c),
 	}

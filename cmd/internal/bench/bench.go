@@ -1,0 +1,198 @@
+// Package bench measures how fast events come in, on real parts: RabbitMQ, and
+// the embedded NATS server on the disk of the temporary directory.
+//
+// # What to believe
+//
+//   - The product is the bridge and the door as the process runs them. It is
+//     held against a bare loop, the least that does the same job without any of
+//     the guarantees: consume, publish with a message id, acknowledge when the
+//     log has it. Both run in turn, in one process, on the same broker and the
+//     same settings of the log, with the same window.
+//   - Each measurement has a queue and a log of its own, and fails unless every
+//     message is in EVENTS once and acknowledged.
+//   - Rates are medians of the rounds. What else the machine does meanwhile
+//     changes both; compare ratios, not rates of different machines.
+//
+// # What not to believe
+//
+//   - That the times are those of an event that comes alone: the queue is full
+//     from the start, so that a whole window is always in hand.
+//   - That the memory is the bridge's alone: it is that of the whole process,
+//     with the embedded server in it.
+package bench
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"tidings/bridge/bridgetest"
+	"tidings/streams"
+)
+
+// Options say what is measured. All but AMQPURL and Progress are required.
+type Options struct {
+	Modes  []streams.Durability
+	Count  int // messages in each measurement
+	Size   int // of a body in bytes, at least MinSize
+	Window int // deliveries in hand
+	Rounds int // measurements of each kind
+	// AMQPURL is of the broker; empty: a private node is started.
+	AMQPURL  string
+	Progress io.Writer // a line a second; nil: discard
+}
+
+// Result is what was measured in one mode.
+type Result struct {
+	Mode string `json:"mode"` // strict or relaxed
+	// Messages a second, from the first delivery taken to the last
+	// acknowledgement: medians of the rounds.
+	Product float64 `json:"product_per_s"`
+	Bare    float64 `json:"bare_per_s"`
+	Ratio   float64 `json:"ratio"` // of the two
+	// P50 and P99 are the milliseconds from taking a delivery to its
+	// acknowledgement, over all rounds of the product.
+	P50 float64 `json:"p50_ms"`
+	P99 float64 `json:"p99_ms"`
+	// PeakRSS is the most memory that this process had in a round of the
+	// product, in MiB; 0 where the system does not say.
+	PeakRSS float64 `json:"peak_rss_mib"`
+}
+
+// Validate says what cannot be measured.
+func (o Options) Validate() error {
+	var errs []error
+	refuse := func(bad bool, format string, args ...any) {
+		if bad {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	refuse(len(o.Modes) == 0, "durability: name at least one")
+	refuse(o.Count < 1, "count: %d is not at least 1", o.Count)
+	refuse(o.Size < MinSize || o.Size > streams.MaxData, "size: %d is not between %d and %d", o.Size, MinSize, streams.MaxData)
+	refuse(o.Window < 1 || o.Window > math.MaxUint16, "window: %d is not between 1 and %d", o.Window, math.MaxUint16)
+	refuse(o.Rounds < 1, "rounds: %d is not at least 1", o.Rounds)
+	return errors.Join(errs...)
+}
+
+// Bridge measures the bridge in every mode of o, and returns the results in
+// that order. Queues and directories are gone when it returns, and so is a node
+// that it started.
+func Bridge(ctx context.Context, o Options) ([]Result, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	o.Progress = cmp.Or[io.Writer](o.Progress, io.Discard)
+	if o.AMQPURL == "" {
+		node, err := bridgetest.Start(ctx, bridgetest.Options{Private: true, Log: o.Progress})
+		if err != nil {
+			return nil, err
+		}
+		defer node.Stop()
+		o.AMQPURL = node.URL()
+	}
+	b := &bench{Options: o, started: time.Now(), seen: map[series][]measured{}}
+	if err := b.measure(ctx); err != nil {
+		return nil, err
+	}
+	var results []Result
+	for _, mode := range o.Modes {
+		results = append(results, b.result(mode))
+	}
+	return results, nil
+}
+
+// bench is one benchmark under way.
+type bench struct {
+	Options
+	started time.Time
+	handled int // messages published or consumed so far, for the estimate
+	seen    map[series][]measured
+}
+
+// series is measurements that are alike.
+type series struct {
+	mode streams.Durability
+	bare bool
+}
+
+func (s series) String() string {
+	if s.bare {
+		return s.mode.String() + ", bare loop"
+	}
+	return s.mode.String() + ", product"
+}
+
+// measure takes turns, so that what else the machine does hits all alike. Who
+// is first changes with every round.
+func (b *bench) measure(ctx context.Context) error {
+	for round := range b.Rounds {
+		for _, mode := range b.Modes {
+			for _, bare := range []bool{round%2 == 1, round%2 == 0} {
+				s := series{mode, bare}
+				m, err := b.once(ctx, s, fmt.Sprintf("round %d of %d, %s", round+1, b.Rounds, s))
+				if err != nil {
+					return fmt.Errorf("measure %s: %w", s, err)
+				}
+				b.seen[s] = append(b.seen[s], m)
+			}
+		}
+	}
+	return nil
+}
+
+// once is one measurement with a queue and a log of its own.
+func (b *bench) once(ctx context.Context, s series, what string) (m measured, err error) {
+	q, err := newQueue(b.AMQPURL)
+	if err != nil {
+		return measured{}, err
+	}
+	defer func() { err = errors.Join(err, q.remove()) }()
+	if err := q.fill(ctx, b.Count, b.Size, b.follow(what+", publishing")); err != nil {
+		return measured{}, err
+	}
+	place, err := openPlace(ctx, s.mode)
+	if err != nil {
+		return measured{}, err
+	}
+	defer place.close()
+
+	debug.FreeOSMemory() // of the measurement before
+	resetPeakRSS()
+	meter := newMeter(b.Count)
+	loop := product
+	if s.bare {
+		loop = bare
+	}
+	err = until(ctx, meter, b.follow(what), func(ctx context.Context) error {
+		return loop(ctx, b.AMQPURL, q.name, b.Window, place, meter)
+	})
+	if err != nil {
+		return measured{}, err
+	}
+	m = meter.result()
+	m.peakRSS = peakRSS()
+	return m, place.holds(ctx, b.Count)
+}
+
+func (b *bench) result(mode streams.Durability) Result {
+	products, bares := b.seen[series{mode, false}], b.seen[series{mode, true}]
+	var held []time.Duration
+	var peak float64
+	for _, m := range products {
+		held, peak = append(held, m.held...), max(peak, m.peakRSS)
+	}
+	slices.Sort(held)
+	r := Result{
+		Mode: mode.String(), Product: round(medianRate(products), 1), Bare: round(medianRate(bares), 1),
+		P50: round(ms(percentile(held, 50)), 2), P99: round(ms(percentile(held, 99)), 2), PeakRSS: round(peak, 1),
+	}
+	r.Ratio = round(medianRate(products)/medianRate(bares), 3)
+	return r
+}

@@ -1,0 +1,168 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	amqp "github.com/rabbitmq/amqp091-go"
+	"golang.org/x/sync/errgroup"
+
+	"tidings/bridge"
+	"tidings/bridge/bridgetest"
+	"tidings/streams"
+	"tidings/streams/embedded"
+	"tidings/streams/event"
+)
+
+// place is a log in a directory of its own.
+type place struct {
+	server *embedded.Server
+	nc     *nats.Conn
+	log    *streams.Log
+	remove func()
+}
+
+func openPlace(ctx context.Context, durability streams.Durability) (_ *place, err error) {
+	p := &place{}
+	defer func() {
+		if err != nil {
+			p.close()
+		}
+	}()
+	dir, remove, err := bridgetest.TempDir("tidings-bench-")
+	if err != nil {
+		return nil, err
+	}
+	p.remove = remove
+	if p.server, err = embedded.Start(ctx, embedded.Options{StoreDir: dir, Durability: durability}); err != nil {
+		return nil, err
+	}
+	if p.nc, err = p.server.Connect("tidings bench"); err != nil {
+		return nil, err
+	}
+	p.log, err = streams.Open(ctx, p.nc, streams.Options{Durability: durability})
+	return p, err
+}
+
+func (p *place) close() {
+	if p.nc != nil {
+		p.nc.Close()
+	}
+	if p.server != nil {
+		p.server.Shutdown()
+	}
+	if p.remove != nil {
+		p.remove()
+	}
+}
+
+// holds says if not exactly count events are in the log.
+func (p *place) holds(ctx context.Context, count int) error {
+	info, err := p.log.Events.Info(ctx)
+	if err == nil && info.Messages != uint64(count) {
+		err = fmt.Errorf("%d events are in the log after %d acknowledgements: the connection to RabbitMQ broke meanwhile; measure again",
+			info.Messages, count)
+	}
+	return err
+}
+
+// product runs the bridge as the process runs it.
+func product(ctx context.Context, url, queue string, window int, p *place, m *meter) error {
+	door := bridge.NewDoor(bridge.DoorOptions{Events: p.log.Events, Letters: p.log.DeadLetters, Audit: p.log.Outcomes})
+	b, err := bridge.New(bridge.Config{URL: url, Queue: queue, Window: window, Name: "tidings bench"}, door,
+		bridge.Options{Held: m.acked})
+	if err != nil {
+		return err
+	}
+	logging, stop := context.WithCancel(context.WithoutCancel(ctx)) // the log ends after the bridge
+	var g errgroup.Group
+	g.Go(func() error { return p.log.Run(logging) })
+	err = b.Run(ctx)
+	stop()
+	return errors.Join(err, g.Wait())
+}
+
+// inFlight is a delivery whose answer from the log is outstanding.
+type inFlight struct {
+	delivery amqp.Delivery
+	taken    time.Time
+	future   jetstream.PubAckFuture
+}
+
+// bare consumes, publishes without waiting, and acknowledges what the log has.
+func bare(ctx context.Context, url, queue string, window int, p *place, m *meter) error {
+	js, err := jetstream.New(p.nc, jetstream.WithPublishAsyncMaxPending(max(window, 4000)))
+	if err != nil {
+		return err
+	}
+	conn, err := amqp.Dial(url)
+	if err != nil {
+		return fmt.Errorf("connect to RabbitMQ: %w", err)
+	}
+	defer func() { _ = conn.Close() }()
+	ch, err := conn.Channel()
+	if err != nil {
+		return err
+	}
+	if err := ch.Qos(window, 0, false); err != nil {
+		return err
+	}
+	deliveries, err := ch.ConsumeWithContext(ctx, queue, "", false, false, false, false, nil)
+	if err != nil {
+		return err
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	sent := make(chan inFlight, window)
+	g.Go(func() error { return publishAll(ctx, js, deliveries, sent) })
+	g.Go(func() error { return ackAll(ctx, sent, m) })
+	return g.Wait()
+}
+
+var errDeliveriesEnd = errors.New("RabbitMQ ended the deliveries")
+
+func publishAll(ctx context.Context, js jetstream.JetStream, deliveries <-chan amqp.Delivery, sent chan<- inFlight) error {
+	subject := streams.EventSubject(event.DefaultTenant, eventType)
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case d, ok := <-deliveries:
+			if !ok && ctx.Err() == nil {
+				return errDeliveriesEnd
+			} else if !ok {
+				return nil
+			}
+			taken := time.Now()
+			future, err := js.PublishMsgAsync(&nats.Msg{
+				Subject: subject, Header: nats.Header{jetstream.MsgIDHeader: {d.MessageId}}, Data: d.Body,
+			})
+			if err != nil {
+				return err
+			}
+			sent <- inFlight{d, taken, future} // holds a window, and no more can come
+		}
+	}
+}
+
+func ackAll(ctx context.Context, sent <-chan inFlight, m *meter) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case f := <-sent:
+			select {
+			case <-f.future.Ok():
+			case err := <-f.future.Err():
+				return err
+			}
+			if err := f.delivery.Ack(false); err != nil {
+				return err
+			}
+			m.acked(time.Since(f.taken))
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -70,8 +71,8 @@ func (q *queue) remove() error {
 func (q *queue) fill(ctx context.Context, count, size int, follow follower) error {
 	body := []byte(`{"pad":"` + strings.Repeat("x", size-len(`{"pad":""}`)) + `"}`)
 	open := make([]*amqp.DeferredConfirmation, 0, unconfirmed)
-	done := 0
-	stop := follow(func() int { return done })
+	var done atomic.Int64 // read by the follower meanwhile
+	stop := follow(func() int { return int(done.Load()) })
 	defer stop()
 	for i := range count {
 		c, err := q.ch.PublishWithDeferredConfirmWithContext(ctx, "", q.name, true, false, amqp.Publishing{
@@ -87,7 +88,8 @@ func (q *queue) fill(ctx context.Context, count, size int, follow follower) erro
 		if err := confirmed(ctx, open); err != nil {
 			return fmt.Errorf("publish: %w", err)
 		}
-		done, open = done+len(open), open[:0]
+		done.Add(int64(len(open)))
+		open = open[:0]
 	}
 	return nil
 }

@@ -73,24 +73,29 @@ func TestWhatADeclarationTells(t *testing.T) {
 		"all where it agrees": {nil, queueArguments{values: map[string]string{"x-queue-type": "quorum", "x-delivery-limit": "20"}, all: true}, "quorum"},
 		"the argument that differs": {
 			refused("inequivalent arg 'x-queue-type' for queue 'orders' in vhost '/': received the value 'quorum' of type 'longstr' but current is the value 'stream' of type 'longstr'"),
-			queueArguments{values: map[string]string{"x-queue-type": "stream"}}, "stream",
+			queueArguments{values: map[string]string{"x-queue-type": "stream"}},
+			"stream",
 		},
 		"the argument that is not there": {
 			refused("inequivalent arg 'x-queue-type' for queue 'orders' in vhost '/': received the value 'quorum' of type 'longstr' but current is none"),
-			queueArguments{values: map[string]string{"x-queue-type": "none"}}, "classic",
+			queueArguments{values: map[string]string{"x-queue-type": "none"}},
+			"classic",
 		},
 		"all where only the exchange differs": {
 			refused("inequivalent arg 'type' for exchange 'shop' in vhost '/': received 'topic' but current is 'fanout'"),
-			queueArguments{values: map[string]string{"x-queue-type": "quorum", "x-delivery-limit": "20"}, all: true}, "quorum",
+			queueArguments{values: map[string]string{"x-queue-type": "quorum", "x-delivery-limit": "20"}, all: true},
+			"quorum",
 		},
 		"nothing where it did not come to the queue": {inDeadLetters, queueArguments{}, ""},
 		"nothing where the queue of dead letters differs": {
 			refused("inequivalent arg 'x-queue-type' for queue 'orders.dead' in vhost '/': received the value 'quorum' of type 'longstr' but current is none"),
-			queueArguments{}, "",
+			queueArguments{},
+			"",
 		},
 		"a max age is that of a stream": {
 			refused("inequivalent arg 'x-max-age' for queue 'orders' in vhost '/': received none but current is the value '1D' of type 'longstr'"),
-			queueArguments{values: map[string]string{"x-max-age": "1D"}}, "stream",
+			queueArguments{values: map[string]string{"x-max-age": "1D"}},
+			"stream",
 		},
 		"nothing where it was refused": {errors.New("access refused"), queueArguments{}, ""},
 	} {

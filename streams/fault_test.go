@@ -1,89 +1,17 @@
 package streams_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"log/slog"
-	"net"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 
 	"tidings/streams"
 	"tidings/streams/event"
 	"tidings/streams/streamstest"
 )
-
-// deafLine is a connection on which the server's answers can get lost: the
-// client's word arrives, and it never learns of it.
-type deafLine struct {
-	server *streamstest.Server
-	deaf   atomic.Bool
-	// at makes it deaf from the moment the client says this on.
-	at   atomic.Pointer[string]
-	mu   sync.Mutex
-	conn net.Conn
-}
-
-func (d *deafLine) InProcessConn() (net.Conn, error) {
-	conn, err := d.server.InProcessConn()
-	if err != nil {
-		return nil, err
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.conn = conn
-	return &deafConn{Conn: conn, line: d}, nil
-}
-
-// repair drops the line, so that the client connects anew and hears again.
-func (d *deafLine) repair() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.at.Store(nil)
-	d.deaf.Store(false)
-	_ = d.conn.Close()
-}
-
-type deafConn struct {
-	net.Conn
-	line *deafLine
-}
-
-func (c *deafConn) Write(b []byte) (int, error) {
-	if at := c.line.at.Load(); at != nil && bytes.Contains(b, []byte(*at)) {
-		c.line.deaf.Store(true)
-	}
-	return c.Conn.Write(b)
-}
-
-func (c *deafConn) Read(b []byte) (int, error) {
-	for {
-		n, err := c.Conn.Read(b)
-		if err != nil || !c.line.deaf.Load() {
-			return n, err
-		}
-	}
-}
-
-func deafLog(t *testing.T, s *streamstest.Server) (*deafLine, *streams.Log) {
-	t.Helper()
-	line := &deafLine{server: s}
-	nc, err := nats.Connect("", append(streams.ConnectOptions("deaf", slog.New(slog.DiscardHandler)),
-		nats.InProcessServer(line),
-		nats.CustomReconnectDelay(func(int) time.Duration { return 10 * time.Millisecond }))...)
-	require.NoError(t, err)
-	t.Cleanup(nc.Close)
-	l, err := streams.Open(t.Context(), nc, s.Options())
-	require.NoError(t, err)
-	streamstest.Run(t, l.Run)
-	return line, l
-}
 
 func waitForLast(t *testing.T, l *streams.Log, last uint64) {
 	t.Helper()
@@ -99,8 +27,8 @@ func TestAppendsWhoseAnswersWereLostRecogniseThemselves(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, %d at once", name, n), func(t *testing.T) {
 				s := streamstest.NewServer(t, opt)
 				control := s.Log()
-				line, l := deafLog(t, s)
-				line.deaf.Store(true)
+				line, l := s.DeafLog()
+				line.Deafen()
 				errs := make(chan error, n)
 				for i := range n {
 					go func() {
@@ -112,7 +40,7 @@ func TestAppendsWhoseAnswersWereLostRecogniseThemselves(t *testing.T) {
 					}()
 				}
 				waitForLast(t, control, 1)
-				line.repair()
+				line.Repair()
 				for range n {
 					require.NoError(t, <-errs)
 				}
@@ -127,8 +55,8 @@ func TestAppendsWhoseAnswersWereLostRecogniseThemselves(t *testing.T) {
 func TestAppendThatLandedBelowAnotherSaysSo(t *testing.T) {
 	s := streamstest.NewServer(t)
 	control := s.Log()
-	line, l := deafLog(t, s)
-	line.deaf.Store(true)
+	line, l := s.DeafLog()
+	line.Deafen()
 	ours := claim(ref("1"), event.State{})
 	done := make(chan error, 1)
 	go func() {
@@ -139,7 +67,7 @@ func TestAppendThatLandedBelowAnotherSaysSo(t *testing.T) {
 	theirs := settle(ref("1"), ours.State)
 	_, err := control.Outcomes.Append(t.Context(), theirs, 1)
 	require.NoError(t, err)
-	line.repair()
+	line.Repair()
 
 	var conflict *streams.ConflictError
 	require.ErrorAs(t, <-done, &conflict)
@@ -152,8 +80,8 @@ func TestAppendThatEndsWithoutAnAnswerIsUnknown(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := streamstest.NewServer(t, opt)
 			control := s.Log()
-			line, l := deafLog(t, s)
-			line.deaf.Store(true)
+			line, l := s.DeafLog()
+			line.Deafen()
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan error, 1)
 			go func() {
@@ -163,7 +91,7 @@ func TestAppendThatEndsWithoutAnAnswerIsUnknown(t *testing.T) {
 			waitForLast(t, control, 1)
 			cancel()
 			require.ErrorIs(t, <-done, streams.ErrUnknown)
-			line.repair()
+			line.Repair()
 		})
 	}
 }
@@ -171,8 +99,8 @@ func TestAppendThatEndsWithoutAnAnswerIsUnknown(t *testing.T) {
 func TestPublishWhoseAnswerWasLostIsTheDuplicateOfItself(t *testing.T) {
 	s := streamstest.NewServer(t)
 	control := s.Log()
-	line, l := deafLog(t, s)
-	line.deaf.Store(true)
+	line, l := s.DeafLog()
+	line.Deafen()
 	in := streams.Incoming{Envelope: order("1"), Nonce: "mine"}
 	done := make(chan error, 1)
 	go func() {
@@ -183,7 +111,7 @@ func TestPublishWhoseAnswerWasLostIsTheDuplicateOfItself(t *testing.T) {
 		info, err := control.Events.Info(t.Context())
 		return err == nil && info.Last == 1
 	}, 10*time.Second, 5*time.Millisecond)
-	line.repair()
+	line.Repair()
 	require.ErrorIs(t, <-done, streams.ErrUnknown)
 
 	require.Eventually(t, func() bool {
@@ -202,9 +130,9 @@ func TestPublishWhoseAnswerWasLostIsTheDuplicateOfItself(t *testing.T) {
 func TestLetterWhoseAnswerWasLostIsPutOnceAndKnownAsOurs(t *testing.T) {
 	s := streamstest.NewServer(t)
 	control := s.Log()
-	line, l := deafLog(t, s)
+	line, l := s.DeafLog()
 	at := "HPUB dead."
-	line.at.Store(&at)
+	line.DeafFrom(at)
 	done := make(chan error, 1)
 	var created bool
 	go func() {
@@ -216,7 +144,7 @@ func TestLetterWhoseAnswerWasLostIsPutOnceAndKnownAsOurs(t *testing.T) {
 		info, err := control.DeadLetters.Info(t.Context())
 		return err == nil && info.Last == 1
 	}, 10*time.Second, 5*time.Millisecond)
-	line.repair()
+	line.Repair()
 	require.NoError(t, <-done)
 	require.True(t, created)
 	info, err := control.DeadLetters.Info(t.Context())

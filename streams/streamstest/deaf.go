@@ -40,6 +40,9 @@ func (s *Server) DeafLog() (*DeafLine, *streams.Log) {
 	return line, l
 }
 
+// Deafen makes the line deaf at once.
+func (d *DeafLine) Deafen() { d.deaf.Store(true) }
+
 // DeafFrom makes the line deaf from the moment on when the client says a text,
 // such as a subject.
 func (d *DeafLine) DeafFrom(text string) { d.at.Store(&text) }

@@ -143,9 +143,9 @@ func (b *Bridge) handle(msg *message.Message) error {
 		BackoffMultiplier: 2, BackoffRandomizationFactor: 0.5,
 	})
 	for {
-		err := b.accept(msg.Context(), arrival)
+		receipt, err := b.accept(msg.Context(), arrival)
 		if err == nil {
-			b.state.accepted()
+			b.state.accepted(receipt)
 			return nil
 		}
 		if large, ok := errors.AsType[*streams.TooLargeError](err); ok {
@@ -162,11 +162,10 @@ func (b *Bridge) handle(msg *message.Message) error {
 // It is longer than any answer takes.
 const acceptTimeout = 20 * time.Second
 
-func (b *Bridge) accept(ctx context.Context, a Arrival) error {
+func (b *Bridge) accept(ctx context.Context, a Arrival) (Receipt, error) {
 	ctx, cancel := context.WithTimeout(ctx, acceptTimeout)
 	defer cancel()
-	_, err := b.door.Accept(ctx, a)
-	return err
+	return b.door.Accept(ctx, a)
 }
 
 // keep leaves a delivery un-acknowledged that no dead letter can hold: it would

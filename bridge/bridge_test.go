@@ -3,6 +3,7 @@ package bridge_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
@@ -88,6 +89,22 @@ func TestDeliveries(t *testing.T) {
 		bad.DeliveryMode = amqp.Persistent
 		require.Equal(t, bad, again)
 		require.Empty(t, w.events())
+	})
+	t.Run("are counted by what became of them", func(t *testing.T) {
+		w := withQueue(t)
+		bad := amqp.Publishing{ContentType: "application/json", Body: []byte("{oops")}
+		other := plain("a")
+		other.Body = []byte(`{"n":2}`)
+		begin := time.Now()
+		w.start()
+		w.publish(plain("a"))
+		w.eventually("the first", func() bool { return w.stored() == 1 })
+		w.publish(plain("a"), plain("a"), other, bad, plain("b"))
+		w.settled(2)
+		s := w.bridge.Status()
+		require.Equal(t, []uint64{6, 2, 2, 0}, []uint64{s.Acked, s.Duplicates, s.Quarantined, s.Reconnects})
+		require.Zero(t, s.InHand)
+		require.WithinRange(t, s.LastDelivery, begin, s.LastAck)
 	})
 	t.Run("with the same id twice are one event and one audit entry", func(t *testing.T) {
 		w := withQueue(t)

@@ -11,27 +11,31 @@ import (
 
 // Status says how the bridge is doing.
 type Status struct {
-	Broker    string // address and vhost, never credentials
-	Queue     string
-	Connected bool // to the broker
-	Consuming bool // a consumer is registered
-	Window    int  // deliveries that may be in hand; 1 while one that cannot be read is told from the rest
-	InHand    int  // deliveries taken and not yet acknowledged
+	Broker    string `json:"broker"` // address and vhost, never credentials
+	Queue     string `json:"queue"`
+	Connected bool   `json:"connected"` // to the broker
+	Consuming bool   `json:"consuming"` // a consumer is registered
+	Window    int    `json:"window"`    // deliveries that may be in hand; 1 while one that cannot be read is told from the rest
+	InHand    int    `json:"in_hand"`   // deliveries taken and not yet acknowledged
 	// Waiting is the number of messages ready in the queue, and Consumers that
 	// of its consumers, when last looked at; -1 if it was not.
-	Waiting   int
-	Consumers int
+	Waiting   int `json:"waiting"`
+	Consumers int `json:"consumers"`
 
-	// Since the start.
-	Acked      uint64
-	Reconnects uint64 // sessions after the first
+	// Since the start, in deliveries. Acked holds all that went well: new events,
+	// duplicates and dead letters. What the door took and could not be
+	// acknowledged comes again, and is counted again.
+	Acked       uint64 `json:"acked"`
+	Duplicates  uint64 `json:"duplicates"`  // the event was there before
+	Quarantined uint64 `json:"quarantined"` // it became a dead letter
+	Reconnects  uint64 `json:"reconnects"`  // sessions after the first
 	// Zero if there was none.
-	LastAck      time.Time
-	LastDelivery time.Time
+	LastAck      time.Time `json:"last_ack,omitzero"`
+	LastDelivery time.Time `json:"last_delivery,omitzero"`
 
 	// Reason is why no work moves although there may be some. Empty: the bridge
 	// is ready.
-	Reason string
+	Reason string `json:"reason,omitempty"`
 }
 
 // Ready reports whether work moves, or there is none.
@@ -293,10 +297,16 @@ func (t *tracker) refused(err error) time.Time {
 	return t.trouble
 }
 
-// accepted notes that the log took something.
-func (t *tracker) accepted() {
+// accepted notes that the log took something, and as what.
+func (t *tracker) accepted(as Receipt) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	switch {
+	case as.Quarantined != "":
+		t.status.Quarantined++
+	case as.Duplicate:
+		t.status.Duplicates++
+	}
 	if !t.trouble.IsZero() {
 		t.log.Info("the log takes events again", "after", t.now().Sub(t.trouble).Round(time.Millisecond))
 		t.trouble = time.Time{}

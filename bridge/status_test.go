@@ -84,7 +84,7 @@ func TestReadiness(t *testing.T) {
 		}, "the log does not take events: no space"},
 		"ready when it takes something again": {func(tr *tracker) {
 			tr.refused(errors.New("no space"))
-			tr.accepted()
+			tr.accepted(Receipt{})
 		}, ""},
 		"not ready while a lost connection is being given up": {func(tr *tracker) {
 			tr.finishing(errors.New("connection lost"))

@@ -148,6 +148,12 @@ func newWorld(t *testing.T) *world {
 		Parts: func(context.Context) []api.Part {
 			return []api.Part{{Name: "amqp", Reason: "connection refused"}, {Name: "log", Ready: true}}
 		},
+		Sources: func() []api.Source {
+			return []api.Source{{
+				Broker: `rabbit:5672 vhost "/"`, Queue: "orders", Window: 256, InHand: 2, Waiting: -1, Consumers: -1,
+				Acked: 40, Duplicates: 3, Quarantined: 1, Reconnects: 5, LastDelivery: storetest.Start,
+			}}
+		},
 		Streams: func(context.Context) ([]api.Stream, error) {
 			return []api.Stream{{Name: "EVENTS", Messages: 3, Bytes: 2048, MaxBytes: 8 << 30, First: 1, Last: 3}}, nil
 		},

@@ -46,6 +46,10 @@ func (c *cli) printStatus(s api.Status) error {
 	if err := c.section([]string{"PART", "READY", "REASON"}, parts(s.Parts)); err != nil {
 		return err
 	}
+	head := []string{"SOURCE", "BROKER", "WAITING", "IN HAND", "WINDOW", "ACKED", "DUPLICATES", "QUARANTINED", "RECONNECTS", "LAST DELIVERY"}
+	if err := c.section(head, sources(s.Sources)); err != nil {
+		return err
+	}
 	if err := c.section([]string{"LEDGER", "COUNT"}, counts(s.Ledger)); err != nil {
 		return err
 	}
@@ -75,6 +79,22 @@ func parts(all []api.Part) [][]string {
 	var rows [][]string
 	for _, p := range all {
 		rows = append(rows, []string{p.Name, yes(p.Ready), p.Reason})
+	}
+	return rows
+}
+
+func sources(all []api.Source) [][]string {
+	var rows [][]string
+	for _, s := range all {
+		waiting := ""
+		if s.Waiting >= 0 {
+			waiting = strconv.Itoa(s.Waiting)
+		}
+		rows = append(rows, []string{
+			s.Queue, s.Broker, waiting, strconv.Itoa(s.InHand), strconv.Itoa(s.Window), strconv.FormatUint(s.Acked, 10),
+			strconv.FormatUint(s.Duplicates, 10), strconv.FormatUint(s.Quarantined, 10),
+			strconv.FormatUint(s.Reconnects, 10), clock(s.LastDelivery),
+		})
 	}
 	return rows
 }

@@ -76,6 +76,8 @@ type Options struct {
 	// answer with a token carries it in the header Tidings-Ledger. It may be nil,
 	// and answers at once.
 	Behind func() string
+	// Sources says how the bridges are doing. It may be nil, and answers at once.
+	Sources func() []Source
 	// Streams says how full the streams are; it may be nil.
 	Streams func(context.Context) ([]Stream, error)
 	// Version is shown by status.
@@ -106,6 +108,9 @@ func New(o Options) (*Server, error) {
 	}
 	if o.Behind == nil {
 		o.Behind = func() string { return "" }
+	}
+	if o.Sources == nil {
+		o.Sources = func() []Source { return nil }
 	}
 	if o.Streams == nil {
 		o.Streams = func(context.Context) ([]Stream, error) { return nil, nil }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"tidings/bridge"
 	"tidings/store"
 )
 
@@ -35,12 +36,17 @@ type Stream struct {
 	Last     uint64 `json:"last"`
 }
 
+// Source is where events come from besides this API: a queue, and how the
+// bridge from it is doing.
+type Source bridge.Status
+
 // Status is where the process stands.
 type Status struct {
 	Ready     bool         `json:"ready"`
 	Version   string       `json:"version"`
 	StartedAt time.Time    `json:"started_at"`
 	Parts     []Part       `json:"parts"`
+	Sources   []Source     `json:"sources"`
 	Ledger    store.Counts `json:"ledger"`
 	Streams   []Stream     `json:"streams"`
 	// StreamsProblem is why Streams is empty, if it should not be.
@@ -105,7 +111,7 @@ func (s *Server) getStatus(ctx context.Context, _ *struct{}) (*answer[Status], e
 	ready := s.ready(ctx)
 	status := Status{
 		Ready: ready.Ready, Version: s.Version, StartedAt: s.started, Parts: ready.Parts,
-		Ledger: counts, Streams: []Stream{},
+		Sources: append([]Source{}, s.Sources()...), Ledger: counts, Streams: []Stream{},
 	}
 	// A log that is down must not hide the rest.
 	if found, err := s.Streams(ctx); err != nil {

@@ -51,6 +51,7 @@ type App struct {
 	out    outlets      // planner, channels, suppressions
 	log    logPart      // there once it is open
 	parts  atomic.Value // of []part: what can say how it is doing
+	bridge atomic.Pointer[bridge.Bridge]
 	ledger atomic.Pointer[projector.Projector]
 	stop   atomic.Bool    // Run was told to stop
 	closes []func() error // in reverse order
@@ -89,7 +90,7 @@ func New(o Options) (_ *App, err error) {
 	}
 	a.api, err = api.New(api.Options{
 		Ledger: a.store, Door: &a.log, Letters: &a.log, Token: token, Version: o.Version,
-		Parts: a.health, Behind: a.behind, Streams: a.log.sizes, Logger: o.Logger,
+		Parts: a.health, Behind: a.behind, Sources: a.sources, Streams: a.log.sizes, Logger: o.Logger,
 	})
 	return a, err
 }
@@ -196,6 +197,7 @@ func (a *App) workParts(log *streams.Log, projection *projector.Projector) ([]fu
 		if err != nil {
 			return nil, err
 		}
+		a.bridge.Store(b)
 		work, parts = append(work, b.Run), append(parts, bridgeHealth(b))
 	}
 	a.parts.Store(parts)

@@ -59,6 +59,17 @@ func TestEventsByAMQP(t *testing.T) {
 	})
 	require.Equal(t, 2, w.hooks.Count())
 
+	t.Run("the status says how the source is doing", func(t *testing.T) {
+		w.eventually("all is acknowledged", func() bool {
+			s, err := client.Status(t.Context())
+			return err == nil && len(s.Sources) == 1 && s.Sources[0].Acked == 3
+		})
+		s, err := client.Status(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, "orders", s.Sources[0].Queue)
+		require.Equal(t, uint64(1), s.Sources[0].Duplicates)
+		require.False(t, s.Sources[0].LastDelivery.IsZero())
+	})
 	t.Run("a ledger that was deleted is built again, the same, and nothing is sent", func(t *testing.T) {
 		stop()
 		before := w.digest()

@@ -64,6 +64,15 @@ func bridgeHealth(b *bridge.Bridge) part {
 	}
 }
 
+// sources says how the bridge is doing, if there is one.
+func (a *App) sources() []api.Source {
+	b := a.bridge.Load()
+	if b == nil {
+		return nil
+	}
+	return []api.Source{api.Source(b.Status())}
+}
+
 // overdue reads for the steward what the ledger says nobody is looking after.
 type overdue struct{ store *store.Store }
 

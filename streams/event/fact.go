@@ -126,6 +126,8 @@ type Waiting struct {
 	Round  int        `json:"round"` // the round that starts then
 	Due    time.Time  `json:"due"`
 	Reason WaitReason `json:"reason"`
+	// Channel is the one that had no room, where that is the reason.
+	Channel string `json:"channel,omitempty"`
 }
 
 // WaitReason is why an event waits.
@@ -136,6 +138,7 @@ const (
 	WaitRetry       WaitReason = "retry"        // the next round
 	WaitRateLimited WaitReason = "rate_limited" // a provider asked for it; burns no round
 	WaitInterrupted WaitReason = "interrupted"  // the process was stopped; burns no round
+	WaitBusy        WaitReason = "busy"         // a channel has no room for it or its breaker is open; burns no round
 )
 
 // Dead ends the event as a dead letter. The letter itself is written first.
@@ -144,12 +147,51 @@ type Dead struct {
 	Detail string `json:"detail,omitempty"` // file and line of a template, a limit; never personal data
 }
 
-// Requeued opens a new generation of an ended event by an operator's word.
+// Requeued opens a new generation of an ended event by an operator's word. What
+// was delivered stays so.
 type Requeued struct {
 	Generation int    `json:"generation"`
 	Operator   string `json:"operator"`
 	Reason     string `json:"reason,omitempty"`
+	// Replay is the id of the replay plan that it is a part of, if any.
+	Replay string `json:"replay,omitempty"`
+	// Messages are the ids of the messages that are tried again: the others stay
+	// as they ended. None means all that were not delivered.
+	Messages []string `json:"messages,omitempty"`
+	// Edit replaces the payload from this generation on. It is planned anew then:
+	// of the plan before only what was delivered stays.
+	Edit *Edit `json:"edit,omitempty"`
 }
+
+// Edit names a payload that an operator put in the place of the event's own. The
+// payload itself is kept with the dead letter.
+type Edit struct {
+	Digest string `json:"digest"` // see [Digest]
+	Size   int    `json:"size"`   // bytes
+}
+
+// Discarded ends a dead letter for good by an operator's word.
+type Discarded struct {
+	Operator string `json:"operator"`
+	Reason   string `json:"reason"`
+}
+
+// Restored says that the records before this one are gone from the log, and
+// where the event stood by another account of them. What either account knows
+// as delivered stays so.
+type Restored struct {
+	From  RestoredFrom `json:"from"`
+	State State        `json:"state"`
+}
+
+// RestoredFrom is an account of an event beside the log.
+type RestoredFrom string
+
+// The accounts.
+const (
+	FromLetter RestoredFrom = "letter" // its dead letter, requeued after the horizon
+	FromLedger RestoredFrom = "ledger" // the ledger, after the log lost its end
+)
 
 // UnknownFact is a fact of a kind that this version does not know. It is kept
 // and shown as it is ([EncodeRecord] drops blanks between its tokens and changes
@@ -193,6 +235,12 @@ func (Dead) FactKind() FactKind { return "dead" }
 func (Requeued) FactKind() FactKind { return "requeued" }
 
 // FactKind implements Fact.
+func (Discarded) FactKind() FactKind { return "discarded" }
+
+// FactKind implements Fact.
+func (Restored) FactKind() FactKind { return "restored" }
+
+// FactKind implements Fact.
 func (f UnknownFact) FactKind() FactKind { return f.Kind }
 
 // FactKinds returns a zero value of every fact, in the order of an event's life.
@@ -209,6 +257,8 @@ func FactKinds() []Fact {
 		Settled{},
 		Dead{},
 		Requeued{},
+		Discarded{},
+		Restored{},
 	}
 }
 
@@ -300,17 +350,19 @@ func unmarshalFact(raw json.RawMessage) (Fact, error) {
 
 // factDecoders is read-only after initialisation.
 var factDecoders = map[FactKind]func([]byte) (Fact, error){
-	"claimed":  decodeAs[Claimed],
-	"crashed":  decodeAs[Crashed],
-	"planned":  decodeAs[Planned],
-	"tried":    decodeAs[Tried],
-	"withheld": decodeAs[Withheld],
-	"gave_up":  decodeAs[GaveUp],
-	"expired":  decodeAs[Expired],
-	"settled":  decodeAs[Settled],
-	"waiting":  decodeAs[Waiting],
-	"dead":     decodeAs[Dead],
-	"requeued": decodeAs[Requeued],
+	"claimed":   decodeAs[Claimed],
+	"crashed":   decodeAs[Crashed],
+	"planned":   decodeAs[Planned],
+	"tried":     decodeAs[Tried],
+	"withheld":  decodeAs[Withheld],
+	"gave_up":   decodeAs[GaveUp],
+	"expired":   decodeAs[Expired],
+	"settled":   decodeAs[Settled],
+	"waiting":   decodeAs[Waiting],
+	"dead":      decodeAs[Dead],
+	"requeued":  decodeAs[Requeued],
+	"discarded": decodeAs[Discarded],
+	"restored":  decodeAs[Restored],
 }
 
 func decodeAs[F Fact](raw []byte) (Fact, error) {

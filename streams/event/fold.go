@@ -9,8 +9,8 @@ import (
 // the time at under the record id id. It never fails: a fact that makes no
 // sense in a state changes nothing.
 //
-//   - An ended state absorbs everything but Requeued and the evidence that a
-//     message was delivered; on a dead letter that was never planned, that needs
+//   - An ended state absorbs everything but Requeued, Discarded (of a dead letter),
+//     Restored, and the evidence that a message was delivered; on a dead letter that was never planned, that needs
 //     the plan which names the message.
 //   - delivered beats every other state of a message; uncertain is left only
 //     for delivered, or by a requeue.
@@ -29,6 +29,10 @@ func (s State) Apply(id string, at time.Time, facts ...Fact) State {
 }
 
 func (s *State) apply(id string, at time.Time, f Fact) {
+	if restored, ok := f.(Restored); ok {
+		s.restore(restored)
+		return
+	}
 	if s.Ended() {
 		s.applyEnded(at, f)
 		return
@@ -55,8 +59,9 @@ func (s *State) apply(id string, at time.Time, f Fact) {
 	case Dead:
 		s.phase(PhaseDead)
 		s.Cause = f.Cause
-	case Requeued, UnknownFact:
-		// Only an ended event can be requeued; what is unknown is only kept.
+	case Requeued, Discarded, Restored, UnknownFact:
+		// Only an ended event can be requeued or discarded; what is unknown is only
+		// kept.
 	}
 }
 
@@ -72,12 +77,17 @@ func (s *State) applyEnded(at time.Time, f Fact) {
 		}
 	case Requeued:
 		s.requeued(at, f)
+	case Discarded:
+		if s.Phase == PhaseDead {
+			s.phase(PhaseSettled)
+			s.Discarded = true
+		}
 	}
 }
 
 // phase moves to a phase in which nobody holds the event.
 func (s *State) phase(p Phase) {
-	s.Phase, s.Claim, s.Due = p, nil, time.Time{}
+	s.Phase, s.Claim, s.Due, s.Waits = p, nil, time.Time{}, ""
 }
 
 func (s *State) claimed(id string, f Claimed) {
@@ -219,7 +229,7 @@ func (s *State) end(id string, to MessageState, reason string, at time.Time) {
 
 func (s *State) wait(at time.Time, f Waiting) {
 	s.phase(PhaseWaiting)
-	s.Due = f.Due
+	s.Due, s.Waits = f.Due, f.Reason
 	if f.Reason == WaitRateLimited {
 		s.DeferredMS += max(0, f.Due.Sub(at).Milliseconds())
 	}
@@ -234,14 +244,42 @@ func (s *State) requeued(at time.Time, f Requeued) {
 	}
 	s.phase(PhaseOpen)
 	s.Generation, s.Crashes, s.DeferredMS, s.Cause, s.Lost = f.Generation, 0, 0, "", nil
-	if len(s.Messages) == 0 {
+	s.Discarded = false
+	if f.Edit != nil {
+		s.Edited = &Edited{Generation: f.Generation, Digest: f.Edit.Digest, Size: f.Edit.Size}
+		s.Messages = slices.DeleteFunc(s.Messages, func(m Message) bool { return m.State != MessageDelivered })
+	}
+	if len(s.Messages) == 0 || f.Edit != nil {
 		s.Planned, s.Nothing = false, "" // what was missing may be there now
 	}
 	s.startRound(0)
 	for i := range s.Messages {
 		m := &s.Messages[i]
-		if m.State != MessageDelivered {
+		if m.State != MessageDelivered && f.names(m.ID) {
 			m.State, m.Done, m.Reason, m.RetryAfter, m.ChangedAt = MessagePending, false, "", time.Time{}, at
+		}
+	}
+}
+
+func (f Requeued) names(id string) bool {
+	return len(f.Messages) == 0 || slices.Contains(f.Messages, id)
+}
+
+// restore takes over the state of another account, which is the longer one. What
+// this one knows as delivered stays delivered.
+func (s *State) restore(f Restored) {
+	was := *s
+	*s = f.State
+	s.Messages = slices.Clone(f.State.Messages)
+	s.Revision = max(was.Revision, f.State.Revision+1)
+	s.ChangedAt = was.ChangedAt
+	for _, m := range was.Messages {
+		switch known := s.Message(m.ID); {
+		case m.State != MessageDelivered:
+		case known == nil:
+			s.Messages = append(s.Messages, m)
+		default:
+			*known = m
 		}
 	}
 }

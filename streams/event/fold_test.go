@@ -341,6 +341,26 @@ func TestHistoryLeadsToState(t *testing.T) {
 			[]change{claimA, {crashed("r1")}, {event.Dead{Cause: event.CauseCrashes}}, {event.Requeued{Generation: 1}}, {claimed(ownerB), plan(hold)}},
 			want{phase: event.PhaseClaimed, generation: 1, messages: []string{"m1 pending"}, open: 1},
 		},
+		"a requeue of some messages leaves the others as they ended": {
+			[]change{claimA, {plan(hold, hold), tried("m1", event.TryUnknown), gaveUp("m1", "held"), tried("m2", event.TryUnknown), gaveUp("m2", "held"), event.Dead{Cause: event.CauseUncertain}}, {event.Requeued{Generation: 1, Messages: []string{"m2"}}}},
+			want{phase: event.PhaseOpen, messages: []string{"m1 uncertain done", "m2 pending"}, open: 1, generation: 1},
+		},
+		"an edited requeue keeps what was delivered and plans the rest anew": {
+			[]change{claimA, {plan(hold, hold), tried("m1", event.TryDelivered), tried("m2", event.TryUnknown), gaveUp("m2", "held"), event.Dead{Cause: event.CauseUncertain}}, {event.Requeued{Generation: 1, Edit: &event.Edit{Digest: "d"}}}},
+			want{phase: event.PhaseOpen, messages: []string{"m1 delivered"}, generation: 1},
+		},
+		"the plan after an edit does not open what was delivered": {
+			[]change{claimA, {plan(hold, hold), tried("m1", event.TryDelivered), tried("m2", event.TryUnknown), gaveUp("m2", "held"), event.Dead{Cause: event.CauseUncertain}}, {event.Requeued{Generation: 1, Edit: &event.Edit{Digest: "d"}}}, {claimed(ownerB), plan(hold, hold)}},
+			want{phase: event.PhaseClaimed, messages: []string{"m1 delivered", "m2 pending"}, open: 1, generation: 1},
+		},
+		"a discarded dead letter has ended for good": {
+			[]change{claimA, {event.Dead{Cause: event.CauseTemplateError}}, {event.Discarded{Operator: "ann", Reason: "a test"}}},
+			want{phase: event.PhaseSettled},
+		},
+		"only a dead letter can be discarded": {
+			[]change{claimA, {event.Discarded{Operator: "ann", Reason: "a test"}}},
+			want{phase: event.PhaseClaimed},
+		},
 		"a requeue of an event without messages plans anew": {
 			[]change{claimA, {event.Planned{Nothing: event.NoTemplate}, settle}, {event.Requeued{Generation: 1}}, {claimed(ownerA), plan(hold)}},
 			want{phase: event.PhaseClaimed, generation: 1, messages: []string{"m1 pending"}, open: 1},
@@ -561,4 +581,26 @@ func TestCounts(t *testing.T) {
 	})
 	require.Equal(t, event.Counts{Created: 5, Delivered: 1, Failed: 1, Suppressed: 1, Uncertain: 1}, s.Counts())
 	require.Nil(t, s.Message("no such"))
+}
+
+func TestIdempotencyKey(t *testing.T) {
+	dead := change{plan(hold), tried("m1", event.TryUnknown), gaveUp("m1", "held"), event.Dead{Cause: event.CauseUncertain}}
+	edited := event.Requeued{Generation: 1, Edit: &event.Edit{Digest: "d"}}
+
+	t.Run("it is the message's id", func(t *testing.T) {
+		require.Equal(t, "m1", history(claimA, dead).IdempotencyKey("m1"))
+	})
+	t.Run("a requeue keeps it", func(t *testing.T) {
+		require.Equal(t, "m1", history(claimA, dead, change{event.Requeued{Generation: 1}}).IdempotencyKey("m1"))
+	})
+	t.Run("an edit changes it for good", func(t *testing.T) {
+		s := history(claimA, dead, change{edited}, change{claimed(ownerB)}, dead, change{event.Requeued{Generation: 2}})
+		require.Equal(t, "m1.g1", s.IdempotencyKey("m1"))
+	})
+}
+
+func TestDiscardedEndsAsFailed(t *testing.T) {
+	s := history(claimA, change{event.Dead{Cause: event.CauseTemplateError}}, change{event.Discarded{Operator: "ann", Reason: "a test"}})
+	require.Equal(t, event.Failed, s.Outcome)
+	require.Equal(t, event.CauseTemplateError, s.Cause, "why it had to be looked at is remembered")
 }

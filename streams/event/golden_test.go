@@ -56,10 +56,15 @@ func sampleFacts() event.Facts {
 		event.Withheld{Message: hookID, Reason: "unsubscribed"},
 		event.GaveUp{Message: mailID, Reason: "rounds_exhausted"},
 		event.Expired{AgeMS: 700_000_000, WindowMS: 604_800_000},
-		event.Waiting{Round: 2, Due: at(332), Reason: event.WaitRateLimited},
+		event.Waiting{Round: 2, Due: at(332), Reason: event.WaitBusy, Channel: "email"},
 		event.Settled{},
 		event.Dead{Cause: event.CauseTemplateError, Detail: "templates/order.de.html:12: no field total"},
-		event.Requeued{Generation: 1, Operator: "ann", Reason: "the mail server is back"},
+		event.Requeued{
+			Generation: 1, Operator: "ann", Reason: "the mail server is back", Replay: "UmVwbGF5IG9mIG9yZGVycw",
+			Messages: []string{mailID}, Edit: &event.Edit{Digest: event.Digest([]byte(`{"total":98}`)), Size: 12},
+		},
+		event.Discarded{Operator: "ann", Reason: "a test of the shop"},
+		event.Restored{From: event.FromLedger, State: event.State{Phase: event.PhaseSettled, Revision: 2, Outcome: event.NoTemplate}},
 	}
 }
 
@@ -146,6 +151,7 @@ func sampleEventLetter() event.Letter {
 		Schema: event.Schema, Kind: event.LetterEvent, Key: orderKey, Tenant: "acme", Cause: event.CauseUncertain,
 		Stage: event.StageDispatcher, Detail: "a message may or may not have been sent, and channel email holds it",
 		At: at(96), Event: &ref, Envelope: sampleEnvelope(), State: &before, Data: []byte(`{"total":99}`),
+		Edit: &event.LetterEdit{Operator: "ann", Reason: "the total was wrong", At: at(990), Data: []byte(`{"total":98}`)},
 	}
 }
 

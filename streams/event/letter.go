@@ -31,6 +31,29 @@ type Letter struct {
 	State      *State     `json:"state,omitempty"`    // of an event, before it became a dead letter
 	Delivery   *Delivery  `json:"delivery,omitempty"` // of a raw delivery
 	Data       []byte     `json:"data_base64"`        // the payload, byte for byte
+	// Edit is the payload that an operator put in its place. It counts once the
+	// history says so ([Requeued]): until then it is a draft.
+	Edit *LetterEdit `json:"edit,omitempty"`
+}
+
+// LetterEdit is an edited payload and who edited it.
+type LetterEdit struct {
+	Operator string    `json:"operator"`
+	Reason   string    `json:"reason,omitempty"`
+	At       time.Time `json:"at"`
+	Data     []byte    `json:"data_base64"`
+}
+
+// Payload returns the payload of that digest, which is the letter's own or its
+// edited one.
+func (l Letter) Payload(digest string) (data []byte, ok bool) {
+	switch {
+	case l.Edit != nil && Digest(l.Edit.Data) == digest:
+		return l.Edit.Data, true
+	case l.Data != nil && Digest(l.Data) == digest:
+		return l.Data, true
+	}
+	return nil, false
 }
 
 // Delivery is a raw AMQP delivery or HTTP request as it came in, without its body.

@@ -85,6 +85,17 @@ func (c chooser) tried() event.Tried {
 	}
 }
 
+func (c chooser) requeued(s event.State) event.Requeued {
+	f := event.Requeued{Generation: s.Generation + oneOf(c, "generation", 1, 1, 1, 0, 2, -1), Operator: c.text("operator")}
+	if c("edited", 3) == 0 {
+		f.Edit = &event.Edit{Digest: c.text("digest"), Size: 4}
+	}
+	for range c("requeued messages", 3) {
+		f.Messages = append(f.Messages, c.message())
+	}
+	return f
+}
+
 func (c chooser) fact(s event.State) event.Fact {
 	kinds := append(event.FactKinds(), event.UnknownFact{}, event.Tried{}, event.Planned{})
 	switch oneOf(c, "kind", kinds...).(type) {
@@ -109,8 +120,11 @@ func (c chooser) fact(s event.State) event.Fact {
 	case event.Dead:
 		return event.Dead{Cause: event.CausePanic, Detail: c.text("detail")}
 	case event.Requeued:
-		return event.Requeued{Generation: s.Generation + oneOf(c, "generation", 1, 1, 1, 0, 2, -1), Operator: c.text("operator")}
+		return c.requeued(s)
+	case event.Discarded:
+		return event.Discarded{Operator: c.text("operator"), Reason: c.text("reason")}
 	default:
+		// Not Restored, which is no change of one account: see its own property.
 		return event.UnknownFact{Kind: "praised", Raw: []byte(`{"fact":"praised","by":"<everyone> & all"}`)}
 	}
 }
@@ -161,16 +175,21 @@ func requireStep(t fataler, before event.State, r event.Record) {
 	require.Equal(t, before.Revision+1, after.Revision)
 	require.GreaterOrEqual(t, after.Generation, before.Generation)
 	require.GreaterOrEqual(t, after.Tries(), before.Tries())
-	if len(before.Messages) > 0 || before.Planned && !requeued {
+	edited := after.Edited != nil && (before.Edited == nil || *before.Edited != *after.Edited)
+	if (len(before.Messages) > 0 || before.Planned && !requeued) && !edited {
 		require.Equal(t, before.Counts().Created, after.Counts().Created, "the plan is frozen")
 	}
-	for i, m := range before.Messages {
-		requireMessageStep(t, m, after.Messages[i], before.Ended(), requeued)
+	for _, m := range before.Messages {
+		if now := after.Message(m.ID); now != nil {
+			requireMessageStep(t, m, *now, before.Ended(), requeued)
+		} else {
+			require.True(t, edited && m.State != event.MessageDelivered, "only an edit takes a message away, and none that was delivered")
+		}
 	}
 	if before.Ended() && !requeued {
-		require.Equal(t, before.Phase, after.Phase, "only a requeue opens an ended event")
+		require.True(t, after.Phase == before.Phase || after.Discarded, "only a requeue opens an ended event")
 		require.Equal(t, before.Cause, after.Cause)
-		require.Equal(t, event.KindLate, r.Kind)
+		require.Equal(t, before.Discarded == after.Discarded, r.Kind == event.KindLate)
 	}
 	if !before.StartedAt.IsZero() {
 		require.Equal(t, before.StartedAt, after.StartedAt)
@@ -204,7 +223,9 @@ func requireConsistent(t fataler, s event.State) {
 	require.Equal(t, s.Ended(), s.Outcome != "")
 	require.Equal(t, s.Phase == event.PhaseClaimed, s.Claim != nil)
 	require.True(t, s.Due.IsZero() || s.Phase == event.PhaseWaiting)
-	require.True(t, s.Cause == "" || s.Phase == event.PhaseDead)
+	require.True(t, s.Cause == "" || s.Phase == event.PhaseDead || s.Discarded)
+	require.True(t, !s.Discarded || s.Phase == event.PhaseSettled)
+	require.True(t, s.Waits == "" || s.Phase == event.PhaseWaiting)
 	require.True(t, s.Planned || len(s.Messages) == 0)
 	require.GreaterOrEqual(t, s.DeferredMS, int64(0))
 	ids := map[string]bool{}
@@ -245,6 +266,37 @@ func requireFolds(t fataler, records []event.Record) {
 			require.ErrorIs(t, err, event.ErrGap)
 		}
 	}
+}
+
+func TestRestoringLosesNoDelivery(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := byRapid(t)
+		known := c.history()
+		lost := c("lost records", len(known)) + 1
+		log, ledger := event.State{}, known[len(known)-1].State
+		if kept := len(known) - lost; kept > 0 {
+			log = known[kept-1].State
+		}
+		for range c("records since", 3) {
+			log = event.NewRecord(orderRef(), log, at(1), c.fact(log)).State
+		}
+		r := event.NewRecord(orderRef(), log, at(2), event.Restored{From: event.FromLedger, State: ledger})
+
+		for _, account := range []event.State{log, ledger} {
+			require.Greater(t, r.State.Revision, account.Revision, "the record is news to both")
+			for _, m := range account.Messages {
+				if m.State == event.MessageDelivered {
+					now := r.State.Message(m.ID)
+					require.NotNil(t, now)
+					require.Equal(t, event.MessageDelivered, now.State)
+				}
+			}
+		}
+		require.Equal(t, ledger.Phase, r.State.Phase)
+		folded, err := event.State{}.Fold(r)
+		require.NoError(t, err, "a reader that knows nothing else takes it")
+		require.Equal(t, ledger.Phase, folded.Phase)
+	})
 }
 
 func TestAnyRecordFollowsTheSchema(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -47,7 +48,7 @@ func NewRecord(ref Ref, before State, at time.Time, facts ...Fact) Record {
 
 func kindOf(before, after State, facts []Fact) Kind {
 	switch {
-	case before.Ended() && before.Generation == after.Generation:
+	case before.Ended() && before.Generation == after.Generation && !endsAnew(before, after, facts):
 		return KindLate
 	case hasResults(facts) && !changesPhase(facts):
 		return KindLate
@@ -66,10 +67,19 @@ func kindOf(before, after State, facts []Fact) Kind {
 	return KindOpened
 }
 
+// endsAnew reports whether an ended event was discarded or restored.
+func endsAnew(before, after State, facts []Fact) bool {
+	return before.Discarded != after.Discarded || restores(facts)
+}
+
+func restores(facts []Fact) bool {
+	return slices.ContainsFunc(facts, func(f Fact) bool { _, ok := f.(Restored); return ok })
+}
+
 func changesPhase(facts []Fact) bool {
 	for _, f := range facts {
 		switch f.(type) {
-		case Claimed, Crashed, Waiting, Settled, Dead, Requeued:
+		case Claimed, Crashed, Waiting, Settled, Dead, Requeued, Discarded, Restored:
 			return true
 		}
 	}
@@ -95,12 +105,13 @@ var ErrGap = errors.New("records are missing before this one")
 
 // Fold returns the state after r, given the state after the records before it.
 // A record that s has already seen changes nothing. It returns [ErrGap] where
-// records are missing between the two.
+// records are missing between the two, unless r says itself that they are, and
+// what they said ([Restored]).
 func (s State) Fold(r Record) (State, error) {
 	switch {
 	case r.State.Revision <= s.Revision:
 		return s, nil
-	case r.State.Revision > s.Revision+1:
+	case r.State.Revision > s.Revision+1 && !restores(r.Facts):
 		return s, fmt.Errorf("fold record %s: revision %d on %d: %w", r.ID, r.State.Revision, s.Revision, ErrGap)
 	}
 	return s.Apply(r.ID, r.At, r.Facts...), nil

@@ -35,6 +35,8 @@ func TestKindIsThePhaseThatTheRecordLedTo(t *testing.T) {
 		"late when results come after a takeover":        {planHeld, change{tried("m1", event.TryDelivered)}, event.KindLate},
 		"late when results come after the end":           {settled, change{tried("m1", event.TryDelivered)}, event.KindLate},
 		"late when decisions come after the end":         {settled, change{event.Dead{Cause: event.CausePanic}}, event.KindLate},
+		"settled when it is discarded":                   {history(claimA, change{event.Dead{Cause: event.CausePanic}}), change{event.Discarded{Operator: "ann", Reason: "a test"}}, event.KindSettled},
+		"as its state when it is restored":               {settled, change{event.Restored{State: event.State{Phase: event.PhaseWaiting, Revision: 7}}}, event.KindWaiting},
 		"late when a requeue does not open a generation": {settled, change{event.Requeued{Generation: 7}}, event.KindLate},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,6 +1,9 @@
 package event
 
-import "time"
+import (
+	"strconv"
+	"time"
+)
 
 // Phase is what is to be done about an event.
 type Phase string
@@ -38,6 +41,8 @@ type State struct {
 	Crashes    int       `json:"crashes"`    // in this generation
 	Claim      *Claim    `json:"claim,omitempty"`
 	Due        time.Time `json:"due,omitzero"` // while it waits: when it is tried again
+	// Waits is why it waits, while it does.
+	Waits WaitReason `json:"waits,omitempty"`
 	// DeferredMS is how long rate limits made it wait in this generation.
 	DeferredMS int64 `json:"deferred_ms,omitempty"`
 	// Planned says that Messages is the frozen plan, which may be empty.
@@ -46,8 +51,12 @@ type State struct {
 	Messages []Message `json:"messages,omitempty"`
 	// Lost is set while a claim crashed before the plan was frozen: whatever it
 	// would have tried is uncertain.
-	Lost      *Lost     `json:"lost,omitempty"`
-	Cause     Cause     `json:"cause,omitempty"`     // of a dead letter
+	Lost *Lost `json:"lost,omitempty"`
+	// Edited is the payload in force where an operator replaced the event's own.
+	Edited *Edited `json:"edited,omitempty"`
+	Cause  Cause   `json:"cause,omitempty"` // of a dead letter
+	// Discarded says that an operator ended the dead letter for good.
+	Discarded bool      `json:"discarded,omitempty"`
 	Outcome   Outcome   `json:"outcome,omitempty"`   // once it has ended
 	StartedAt time.Time `json:"started_at,omitzero"` // of the first record
 	ChangedAt time.Time `json:"changed_at,omitzero"` // of the last record
@@ -57,6 +66,23 @@ type State struct {
 type Lost struct {
 	Limit  int    `json:"limit"` // the widest of several such claims
 	Config string `json:"config,omitempty"`
+}
+
+// Edited is a payload that an operator put in the place of the event's own.
+type Edited struct {
+	Generation int    `json:"generation"` // that it was put in with
+	Digest     string `json:"digest"`
+	Size       int    `json:"size"` // bytes
+}
+
+// IdempotencyKey returns what a provider tells one message from another by: the
+// message's id, and another one after each edit, since receivers drop what they
+// have seen.
+func (s State) IdempotencyKey(message string) string {
+	if s.Edited == nil {
+		return message
+	}
+	return message + ".g" + strconv.Itoa(s.Edited.Generation)
 }
 
 // covers reports whether the claim may have sent messages of a plan of n.
@@ -124,7 +150,7 @@ func (s State) outcome() Outcome {
 		return ""
 	case c.Delivered > 0:
 		return Processed
-	case c.Suppressed < c.Created, s.Phase == PhaseDead:
+	case c.Suppressed < c.Created, s.Phase == PhaseDead, s.Discarded:
 		return Failed // failed, uncertain, or never given an end
 	case c.Suppressed > 0:
 		return Suppressed

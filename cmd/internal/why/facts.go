@@ -33,8 +33,11 @@ func (t *teller) fact(f event.Fact) (text string, details []string) {
 	case event.Dead:
 		return dead(f)
 	case event.Requeued:
-		return fmt.Sprintf("requeued by %s as generation %d: %s", or(f.Operator, "somebody"), f.Generation,
-			or(f.Reason, "no reason is given")), nil
+		return t.requeued(f)
+	case event.Discarded:
+		return fmt.Sprintf("discarded by %s: %s", or(f.Operator, "somebody"), or(f.Reason, "no reason is given")), nil
+	case event.Restored:
+		return restored(f)
 	}
 	return unknown(f)
 }
@@ -193,6 +196,9 @@ func results(f event.Tried) string {
 
 func (t *teller) waiting(f event.Waiting) string {
 	why := words(waitReasons(), string(f.Reason))
+	if f.Channel != "" {
+		why = fmt.Sprintf("channel %q: %s", f.Channel, why)
+	}
 	wait := f.Due.Sub(t.at())
 	if wait <= 0 {
 		return fmt.Sprintf("goes on at once with %s: %s", round(f.Round), why)
@@ -206,6 +212,29 @@ func dead(f event.Dead) (string, []string) {
 		details = []string{f.Detail}
 	}
 	return fmt.Sprintf("ended as a dead letter (%s): %s", f.Cause, CauseInWords(f.Cause)), details
+}
+
+func (t *teller) requeued(f event.Requeued) (string, []string) {
+	var details []string
+	if f.Edit != nil {
+		details = append(details, fmt.Sprintf("with an edited payload of %s, digest %s; planned anew, and under new idempotency keys",
+			count(f.Edit.Size, "byte"), f.Edit.Digest))
+	}
+	for _, id := range f.Messages {
+		details = append(details, "only "+t.name(id))
+	}
+	if f.Replay != "" {
+		details = append(details, "by replay "+f.Replay)
+	}
+	return fmt.Sprintf("requeued by %s as generation %d: %s", or(f.Operator, "somebody"), f.Generation,
+		or(f.Reason, "no reason is given")), details
+}
+
+func restored(f event.Restored) (string, []string) {
+	account := map[event.RestoredFrom]string{event.FromLetter: "its dead letter", event.FromLedger: "the ledger"}[f.From]
+	return "restored from " + or(account, string(f.From)) + ": the records before are gone from the log", []string{
+		fmt.Sprintf("it was %s after %s, in generation %d", f.State.Phase, count(f.State.Revision, "record"), f.State.Generation),
+	}
 }
 
 func unknown(f event.Fact) (string, []string) {

@@ -204,6 +204,17 @@ func TestTell(t *testing.T) {
 			h.claim(1, 0)
 			h.record(planned(mail), h.tried(mail, 0, 1, event.TryUnknown, "timeout"),
 				event.GaveUp{Message: mail.ID, Reason: "held"}, event.Dead{Cause: event.CauseUncertain})
+			h.record(event.Requeued{
+				Generation: 2, Operator: "ann", Reason: "wrong address", Replay: "monday", Messages: []string{mail.ID},
+				Edit: &event.Edit{Digest: event.Digest([]byte("{}")), Size: 2},
+			})
+			h.record(event.Waiting{Due: h.now.Add(time.Minute), Reason: event.WaitBusy, Channel: "mail"})
+			h.record(event.Dead{Cause: event.CauseTemplateError})
+			h.record(event.Discarded{Operator: "ann", Reason: "the order was a test"})
+		},
+		"restored": func(h *history) {
+			h.claim(0, 0)
+			h.record(event.Restored{From: event.FromLedger, State: event.State{Phase: event.PhaseSettled, Revision: 4, Planned: true, Nothing: event.NoRecipient}})
 		},
 		"open": func(h *history) {
 			h.ref.OccurredAt, h.ref.IDSource = time.Time{}, event.IDContent

@@ -56,6 +56,7 @@ func gaveUpReasons() map[string]string {
 func waitReasons() map[string]string {
 	return map[string]string{
 		string(event.WaitRetry):       "open messages are tried again",
+		string(event.WaitBusy):        "a channel has no room for it or does not get through; this burns no round",
 		string(event.WaitRateLimited): "a provider asked for it; this burns no round",
 		string(event.WaitInterrupted): "the process was stopped; this burns no round",
 	}

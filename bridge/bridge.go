@@ -61,6 +61,9 @@ func New(config Config, door *Door, opts Options) (*Bridge, error) {
 	if opts.Held == nil {
 		opts.Held = func(time.Duration) {}
 	}
+	if config.Name != "" {
+		opts.Log = opts.Log.With("source", config.Name)
+	}
 	setDefault(&opts.LookEvery, 10*time.Second)
 	setDefault(&opts.StallAfter, 30*time.Second)
 	state := newTracker(config, opts.Log, opts.Now, opts.StallAfter)

@@ -6,6 +6,7 @@ import (
 	"math"
 	"net"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -55,10 +56,11 @@ type Config struct {
 	Window int `yaml:"window,omitempty"`
 	// Mapping says where the attributes of events are found.
 	Mapping Mapping `yaml:"mapping,omitempty"`
-	// ConsumerTag names the consumer, and Name the connection, in RabbitMQ's
-	// management; both "tidings" if empty.
+	// Name tells this bridge from others: in the log, in its status, and behind
+	// "tidings" as the name of the connection in RabbitMQ's management.
+	Name string `yaml:"name,omitempty"`
+	// ConsumerTag names the consumer in RabbitMQ's management; "tidings" if empty.
 	ConsumerTag string `yaml:"consumer_tag,omitempty"`
-	Name        string `yaml:"name,omitempty"`
 
 	// HoldFor is how long deliveries are held while the log does not take them, 60 s if zero.
 	HoldFor time.Duration `yaml:"hold_for,omitempty"`
@@ -95,7 +97,6 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.DeliveryLimit, defaultDeliveryLimit)
 	setDefault(&c.Window, defaultWindow)
 	setDefault(&c.ConsumerTag, product)
-	setDefault(&c.Name, product)
 	setDefault(&c.HoldFor, defaultHoldFor)
 	setDefault(&c.Drain, defaultDrain)
 	setDefault(&c.Reconnect.Initial, 500*time.Millisecond)
@@ -125,11 +126,15 @@ func (c Config) Validate() error {
 	_, err := broker(c.URL)
 	refuse(err != nil, "url: %w", err)
 	refuse(c.Queue == "", "queue: name the queue to consume")
+	refuse(len(c.Queue) > maxShortString, "queue: has %d bytes: RabbitMQ takes at most %d", len(c.Queue), maxShortString)
 	refuse(c.Topology != "" && c.Topology != TopologyAssert && c.Topology != TopologyDeclare,
-		"topology: %q is neither assert nor declare", c.Topology)
+		"topology: %q is not one of %s, %s", c.Topology, TopologyAssert, TopologyDeclare)
+	refuse(c.ExchangeKind != "" && !slices.Contains(exchangeKinds(), c.ExchangeKind),
+		"exchange_kind: %q is not one of %s", c.ExchangeKind, strings.Join(exchangeKinds(), ", "))
+	refuse(len(c.Bindings) > 0 && c.Exchange == "", "bindings: bind the queue to the exchange, which is not set")
 	refuse(c.DeliveryLimit != 0 && c.DeliveryLimit <= maxLosses, "delivery_limit: %d is too small: "+
 		"healthy messages may come back %d times because of another", c.DeliveryLimit, maxLosses)
-	refuse(c.Window < 0 || c.Window > math.MaxUint16, "window: %d is not between 1 and %d", c.Window, math.MaxUint16)
+	refuse(c.Window < 0 || c.Window > math.MaxUint16, "window: %d is not between 0 and %d", c.Window, math.MaxUint16)
 	refuse(c.HoldFor < 0, "hold_for: is negative")
 	refuse(c.Drain < 0, "drain: is negative")
 	refuse(c.Reconnect.Initial < 0 || c.Reconnect.Max < 0 || c.Reconnect.CrashLoop < 0, "reconnect: is negative")
@@ -139,7 +144,25 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-var errNoAMQPAddress = errors.New("is no AMQP address: write amqp://user:password@host:port/vhost, " +
+// maxShortString is the longest name that AMQP can say.
+const maxShortString = 255
+
+func exchangeKinds() []string {
+	return []string{amqp.ExchangeTopic, amqp.ExchangeDirect, amqp.ExchangeFanout, amqp.ExchangeHeaders}
+}
+
+// Place returns the queue, the broker's address and the vhost, without
+// credentials: two configurations of the same place consume the same messages.
+// It is empty if URL is none.
+func (c Config) Place() string {
+	where, err := broker(c.URL)
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf("queue %q at %s", c.Queue, where)
+}
+
+var errNoAMQPAddress = errors.New("is no AMQP address: write amqp://user:password@host:port/vhost, or amqps://, " +
 	"with reserved characters in user and password percent-encoded")
 
 // broker returns the address and vhost of a URL, without credentials. Its
@@ -147,14 +170,14 @@ var errNoAMQPAddress = errors.New("is no AMQP address: write amqp://user:passwor
 // may be taken for something else.
 func broker(address string) (string, error) {
 	u, err := url.Parse(address)
-	if err != nil || u.User == nil && strings.Contains(address, "@") {
+	if err != nil || u.Hostname() == "" || u.User == nil && strings.Contains(address, "@") {
 		return "", errNoAMQPAddress
 	}
 	uri, err := amqp.ParseURI(address)
 	if err != nil {
 		return "", errNoAMQPAddress
 	}
-	return fmt.Sprintf("%s vhost %q", net.JoinHostPort(uri.Host, strconv.Itoa(uri.Port)), uri.Vhost), nil
+	return fmt.Sprintf("%s vhost %q", net.JoinHostPort(strings.ToLower(uri.Host), strconv.Itoa(uri.Port)), uri.Vhost), nil
 }
 
 // vhost returns the vhost of an address that broker accepts.
@@ -170,7 +193,7 @@ func (c Config) watermill() wamqp.Config {
 		Connection: wamqp.ConnectionConfig{
 			AmqpURI: c.URL,
 			AmqpConfig: &amqp.Config{Properties: amqp.Table{
-				"product": product, "connection_name": c.Name,
+				"product": product, "connection_name": strings.TrimSpace(product + " " + c.Name),
 			}},
 			Reconnect: &wamqp.ReconnectConfig{
 				BackoffInitialInterval: c.Reconnect.Initial, BackoffMaxInterval: c.Reconnect.Max,

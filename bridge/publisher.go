@@ -56,7 +56,7 @@ func NewPublisher(url string) (*Publisher, error) {
 	if _, err := broker(url); err != nil {
 		return nil, fmt.Errorf("publish: url: %w", err)
 	}
-	return &Publisher{connection: Config{URL: url, Name: product}.withDefaults().watermill().Connection}, nil
+	return &Publisher{connection: Config{URL: url}.withDefaults().watermill().Connection}, nil
 }
 
 // Publish returns nil when the message is in a queue and the broker has

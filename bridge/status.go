@@ -11,6 +11,7 @@ import (
 
 // Status says how the bridge is doing.
 type Status struct {
+	Name      string `json:"name"`   // of the configuration
 	Broker    string `json:"broker"` // address and vhost, never credentials
 	Queue     string `json:"queue"`
 	Connected bool   `json:"connected"` // to the broker
@@ -88,7 +89,7 @@ func newTracker(c Config, log *slog.Logger, now func() time.Time, stall time.Dur
 	broker, _ := broker(c.URL)
 	return &tracker{
 		log: log.With("broker", broker, "queue", c.Queue), now: now, stall: stall, phase: phaseIdle, said: map[string]bool{},
-		status: Status{Broker: broker, Queue: c.Queue, Window: c.Window, Waiting: -1, Consumers: -1},
+		status: Status{Name: c.Name, Broker: broker, Queue: c.Queue, Window: c.Window, Waiting: -1, Consumers: -1},
 	}
 }
 

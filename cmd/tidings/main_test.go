@@ -150,7 +150,7 @@ func newWorld(t *testing.T) *world {
 		},
 		Sources: func() []api.Source {
 			return []api.Source{{
-				Broker: `rabbit:5672 vhost "/"`, Queue: "orders", Window: 256, InHand: 2, Waiting: -1, Consumers: -1,
+				Name: "orders", Broker: `rabbit:5672 vhost "/"`, Queue: "shop.orders", Window: 256, InHand: 2, Waiting: -1, Consumers: -1,
 				Acked: 40, Duplicates: 3, Quarantined: 1, Reconnects: 5, LastDelivery: storetest.Start,
 			}}
 		},

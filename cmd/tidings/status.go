@@ -46,7 +46,7 @@ func (c *cli) printStatus(s api.Status) error {
 	if err := c.section([]string{"PART", "READY", "REASON"}, parts(s.Parts)); err != nil {
 		return err
 	}
-	head := []string{"SOURCE", "BROKER", "WAITING", "IN HAND", "WINDOW", "ACKED", "DUPLICATES", "QUARANTINED", "RECONNECTS", "LAST DELIVERY"}
+	head := []string{"SOURCE", "BROKER", "QUEUE", "WAITING", "IN HAND", "WINDOW", "ACKED", "DUPLICATES", "QUARANTINED", "RECONNECTS", "LAST DELIVERY"}
 	if err := c.section(head, sources(s.Sources)); err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func sources(all []api.Source) [][]string {
 			waiting = strconv.Itoa(s.Waiting)
 		}
 		rows = append(rows, []string{
-			s.Queue, s.Broker, waiting, strconv.Itoa(s.InHand), strconv.Itoa(s.Window), strconv.FormatUint(s.Acked, 10),
+			s.Name, s.Broker, s.Queue, waiting, strconv.Itoa(s.InHand), strconv.Itoa(s.Window), strconv.FormatUint(s.Acked, 10),
 			strconv.FormatUint(s.Duplicates, 10), strconv.FormatUint(s.Quarantined, 10),
 			strconv.FormatUint(s.Reconnects, 10), clock(s.LastDelivery),
 		})

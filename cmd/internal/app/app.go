@@ -17,6 +17,7 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -45,16 +46,16 @@ type Options struct {
 // App is one process of Tidings. Make it with New, run it once, and Close it.
 type App struct {
 	Options
-	dir    *directory
-	store  *store.Store
-	api    *api.Server
-	out    outlets      // planner, channels, suppressions
-	log    logPart      // there once it is open
-	parts  atomic.Value // of []part: what can say how it is doing
-	bridge atomic.Pointer[bridge.Bridge]
-	ledger atomic.Pointer[projector.Projector]
-	stop   atomic.Bool    // Run was told to stop
-	closes []func() error // in reverse order
+	dir     *directory
+	store   *store.Store
+	api     *api.Server
+	out     outlets      // planner, channels, suppressions
+	log     logPart      // there once it is open
+	parts   atomic.Value // of []part: what can say how it is doing
+	bridges atomic.Value // of []*bridge.Bridge: one of every source
+	ledger  atomic.Pointer[projector.Projector]
+	stop    atomic.Bool    // Run was told to stop
+	closes  []func() error // in reverse order
 }
 
 // New opens and locks the data directory and prepares all parts. Its errors say
@@ -190,16 +191,19 @@ func (a *App) workParts(log *streams.Log, projection *projector.Projector) ([]fu
 	s := steward.New(steward.Options{Ledger: overdue{a.store}, Waker: log.Retries, Logger: a.Logger})
 	parts := []part{a.log.health, dispatcherHealth(d), projectorHealth(projection)}
 	work := []func(context.Context) error{d.Run, afterCatchingUp(log, projection, s.Run)}
-	if a.Config.AMQP.URL == "" {
+	sources, bridges := a.Config.AllSources(), []*bridge.Bridge(nil)
+	if len(sources) == 0 {
 		a.Logger.Info("no AMQP_URL is set: events come by POST /v1/events alone")
-	} else {
-		b, err := bridge.New(a.Config.AMQP.Config(), a.log.door.Load(), bridge.Options{Log: a.Logger, Probe: a.log.probe})
-		if err != nil {
-			return nil, err
-		}
-		a.bridge.Store(b)
-		work, parts = append(work, b.Run), append(parts, bridgeHealth(b))
 	}
+	for _, source := range sources {
+		b, err := bridge.New(source.Config(), a.log.door.Load(), bridge.Options{Log: a.Logger, Probe: a.log.probe})
+		if err != nil {
+			return nil, fmt.Errorf("source %q: %w", source.Name, err)
+		}
+		bridges = append(bridges, b)
+		work, parts = append(work, b.Run), append(parts, bridgeHealth(source.Name, b))
+	}
+	a.bridges.Store(bridges)
 	a.parts.Store(parts)
 	return work, nil
 }

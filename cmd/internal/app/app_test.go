@@ -40,7 +40,7 @@ func TestEventsByHTTPAlone(t *testing.T) {
 		require.Equal(t, 1, w.hooks.Count())
 	})
 	t.Run("no part for RabbitMQ is shown", func(t *testing.T) {
-		require.Equal(t, "not shown", w.part(client, "bridge").Reason)
+		require.Equal(t, "not shown", w.part(client, "bridge amqp").Reason)
 	})
 }
 
@@ -141,10 +141,10 @@ func TestRabbitMQDownAtStartIsWaitedOut(t *testing.T) {
 	w.add(fmt.Sprintf("amqp: {url: %q, queue: orders}", "amqp://ann:secret-word@"+address+"/"))
 	client, _ := w.start()
 	w.eventually("readiness names the part and the reason", func() bool {
-		p := w.part(client, "bridge")
+		p := w.part(client, "bridge amqp")
 		return !p.Ready && p.Reason != ""
 	})
-	require.NotContains(t, w.part(client, "bridge").Reason, "secret-word")
+	require.NotContains(t, w.part(client, "bridge amqp").Reason, "secret-word")
 	w.post(client, "1", "/ok")
 	w.rows(client, 1) // the other parts work
 }

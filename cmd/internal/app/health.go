@@ -57,20 +57,21 @@ func projectorHealth(p *projector.Projector) part {
 	}
 }
 
-func bridgeHealth(b *bridge.Bridge) part {
+func bridgeHealth(source string, b *bridge.Bridge) part {
 	return func(context.Context) api.Part {
 		s := b.Status()
-		return api.Part{Name: "bridge", Ready: s.Ready(), Reason: s.Reason}
+		return api.Part{Name: "bridge " + source, Ready: s.Ready(), Reason: s.Reason}
 	}
 }
 
-// sources says how the bridge is doing, if there is one.
+// sources says how the bridges are doing.
 func (a *App) sources() []api.Source {
-	b := a.bridge.Load()
-	if b == nil {
-		return nil
+	var out []api.Source
+	bridges, _ := a.bridges.Load().([]*bridge.Bridge)
+	for _, b := range bridges {
+		out = append(out, api.Source(b.Status()))
 	}
-	return []api.Source{api.Source(b.Status())}
+	return out
 }
 
 // overdue reads for the steward what the ledger says nobody is looking after.

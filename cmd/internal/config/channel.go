@@ -137,12 +137,12 @@ func (t Tuning) Policy(base Policy) Policy {
 	return base
 }
 
-func (c *Channel) collect(leaves map[string]reflect.Value, prefix string) {
-	collect(leaves, prefix, reflect.ValueOf(&c.Tuning).Elem())
+func (c *Channel) collect(all leaves, prefix, key string) {
+	all.collect(prefix, key, reflect.ValueOf(&c.Tuning).Elem())
 	if c.Email != nil {
-		collect(leaves, prefix, reflect.ValueOf(c.Email).Elem())
+		all.collect(prefix, key, reflect.ValueOf(c.Email).Elem())
 	}
 	if c.Webhook != nil {
-		collect(leaves, prefix, reflect.ValueOf(c.Webhook).Elem())
+		all.collect(prefix, key, reflect.ValueOf(c.Webhook).Elem())
 	}
 }

@@ -32,9 +32,13 @@ type Config struct {
 	// the working directory.
 	Data string `yaml:"data"`
 
-	API  API  `yaml:"api"`
+	API API `yaml:"api"`
+	// AMQP is the source of those who have one: it counts if it has a URL, and
+	// its name is [SourceAMQP].
 	AMQP AMQP `yaml:"amqp"`
-	NATS NATS `yaml:"nats"`
+	// Sources are further ones, of any broker, vhost and queue.
+	Sources []Source `yaml:"sources,omitempty"`
+	NATS    NATS     `yaml:"nats"`
 
 	// Horizon is how long an event is remembered after its last record; 0 is for
 	// ever.
@@ -72,7 +76,7 @@ type API struct {
 	TokenFile string `yaml:"token_file"`
 }
 
-// AMQP is where events come from. An empty URL means that they come over HTTP alone.
+// AMQP is a queue that events come from.
 type AMQP struct {
 	URL      URL    `yaml:"url"`
 	URLFile  string `yaml:"url_file"`
@@ -131,8 +135,8 @@ type Suppression struct {
 
 // The values of the keys that offer a choice.
 const (
-	TopologyAssert    = "assert"
-	TopologyDeclare   = "declare"
+	TopologyAssert    = string(bridge.TopologyAssert)
+	TopologyDeclare   = string(bridge.TopologyDeclare)
 	DurabilityStrict  = "strict"
 	DurabilityRelaxed = "relaxed"
 	MissingDerive     = "derive"

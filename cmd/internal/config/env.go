@@ -40,18 +40,22 @@ func (c *Config) loadEnv(environ []string) error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(vars)) {
 		leaf, known := leaves[name]
-		if !known {
+		switch {
+		case !known:
 			errs = append(errs, fmt.Errorf("unknown variable %s%s", name,
 				didYouMean(name, slices.Sorted(maps.Keys(leaves)))))
+			continue
+		case leaf.other != "":
+			errs = append(errs, fmt.Errorf("%s may be %s or %s: set the one you mean in the file", name, leaf.other, leaf.key))
 			continue
 		}
 		if _, both := vars[name+"_FILE"]; both {
 			errs = append(errs, fmt.Errorf("%s and %s_FILE are both set: unset one", name, name))
 		}
-		if err := setLeaf(leaf, vars[name]); err != nil {
+		if err := setLeaf(leaf.value, vars[name]); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", name, err))
 		}
-		c.where.forget(name)
+		c.where.forget(leaf.key)
 	}
 	if len(errs) > 0 {
 		return errors.Join(errs...)
@@ -66,9 +70,8 @@ func (c *Config) Override(key, text string) {
 	if text == "" {
 		return
 	}
-	name := Prefix + variable(key)
-	c.leaves()[name].SetString(text)
-	c.where.forget(name)
+	c.leaves()[Prefix+variable(key)].value.SetString(text)
+	c.where.forget(key)
 }
 
 // ownVariables returns the variables that set keys, under their own names. An
@@ -98,18 +101,31 @@ func ownVariables(environ []string) map[string]string {
 	return vars
 }
 
-// leaves returns the settable values of c by the name of their variable. Those
-// of a channel are settable once the file has named it.
-func (c *Config) leaves() map[string]reflect.Value {
-	leaves := map[string]reflect.Value{}
-	collect(leaves, Prefix, reflect.ValueOf(c).Elem())
-	for name, channel := range c.Channels {
-		if channel == nil {
-			continue
+// leaf is a value that a variable sets.
+type leaf struct {
+	value reflect.Value
+	key   string // such as api.listen
+	other string // another key with this variable, if there is one
+}
+
+// leaves are the settable values by the name of their variable.
+type leaves map[string]leaf
+
+// leaves returns the settable values of c. Those of a channel and of a source are
+// settable once the file has named it.
+func (c *Config) leaves() leaves {
+	all := leaves{}
+	all.collect(Prefix, "", reflect.ValueOf(c).Elem())
+	for _, name := range slices.Sorted(maps.Keys(c.Channels)) {
+		if channel := c.Channels[name]; channel != nil {
+			channel.collect(all, Prefix+"CHANNELS_"+variable(name)+"_", "channels."+name+".")
 		}
-		channel.collect(leaves, Prefix+"CHANNELS_"+variable(name)+"_")
 	}
-	return leaves
+	for i := range c.Sources {
+		s := &c.Sources[i]
+		all.collect(Prefix+"SOURCES_"+variable(s.Name)+"_", sourceKey(i)+".", reflect.ValueOf(&s.AMQP).Elem())
+	}
+	return all
 }
 
 // variable returns the part of a variable's name for a key.
@@ -125,17 +141,19 @@ func variable(key string) string {
 	}, key)
 }
 
-func collect(leaves map[string]reflect.Value, prefix string, v reflect.Value) {
+// collect adds what can be set in the struct v, whose keys begin with key.
+func (all leaves) collect(prefix, key string, v reflect.Value) {
 	for i := range v.NumField() {
 		name, inline := yamlName(v.Type().Field(i))
 		field := v.Field(i)
 		switch {
 		case inline:
-			collect(leaves, prefix, field)
+			all.collect(prefix, key, field)
 		case field.Kind() == reflect.Struct:
-			collect(leaves, prefix+variable(name)+"_", field)
+			all.collect(prefix+variable(name)+"_", key+name+".", field)
 		case settable(field):
-			leaves[prefix+variable(name)] = field
+			name, key := prefix+variable(name), key+name
+			all[name] = leaf{value: field, key: key, other: all[name].key}
 		}
 	}
 }

@@ -53,25 +53,24 @@ func (p *places) of(key string) string {
 		return ""
 	}
 	line, found := p.lines[key]
-	if entry := key[:max(0, strings.LastIndexByte(key, '.'))]; !found &&
-		(strings.HasSuffix(entry, "]") || strings.HasPrefix(entry, "channels.")) {
-		line, found = p.lines[entry]
-	}
-	if !found {
-		return ""
+	for !found {
+		key = key[:max(0, strings.LastIndexByte(key, '.'))]
+		if !strings.HasPrefix(key, "channels.") && !strings.Contains(key, "]") {
+			return ""
+		}
+		line, found = p.lines[key]
 	}
 	return fmt.Sprintf("%s:%d", p.file, line)
 }
 
-// forget drops the key that a variable has set: what the file says there does
-// not count.
-func (p *places) forget(name string) {
+// forget drops a key that a variable or a flag has set, and the one that it is
+// a file of: what the file says there does not count.
+func (p *places) forget(key string) {
 	if p == nil {
 		return
 	}
-	name = strings.TrimSuffix(name, "_FILE") // it sets the key that it is a file of
-	maps.DeleteFunc(p.lines, func(key string, _ int) bool {
-		key, _, _ = strings.Cut(key, "[") // with the elements of a list
-		return Prefix+variable(key) == name
+	whole := strings.TrimSuffix(key, "_file")
+	maps.DeleteFunc(p.lines, func(k string, _ int) bool {
+		return k == key || k == whole || strings.HasPrefix(k, key+"[") // with the elements of a list
 	})
 }

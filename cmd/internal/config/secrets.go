@@ -23,6 +23,9 @@ func (c *Config) secretFiles() []secretFile {
 		fileOf("amqp.url", &c.AMQP.URL, &c.AMQP.URLFile),
 		fileOf("nats.url", &c.NATS.URL, &c.NATS.URLFile),
 	}
+	for i := range c.Sources {
+		files = append(files, fileOf(sourceKey(i)+".url", &c.Sources[i].URL, &c.Sources[i].URLFile))
+	}
 	for _, name := range slices.Sorted(maps.Keys(c.Channels)) {
 		channel := c.Channels[name]
 		switch {

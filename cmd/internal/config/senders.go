@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"tidings/bridge"
 	"tidings/dispatcher/channel/email"
 	"tidings/dispatcher/channel/webhook"
 )
@@ -20,17 +19,6 @@ const (
 	TLSImplicit      = "implicit" // from the first byte
 	TLSNone          = "none"
 )
-
-// Config returns what makes the bridge. Its URL is empty where there is no
-// broker.
-func (a AMQP) Config() bridge.Config {
-	return bridge.Config{
-		URL: a.URL.Reveal(), Queue: a.Queue, Topology: bridge.Topology(a.Topology),
-		Exchange: a.Exchange, ExchangeKind: a.ExchangeKind, Bindings: a.Bindings,
-		DeadLetterExchange: a.DeadLetterExchange, ConsumerTag: a.ConsumerTag,
-		DeliveryLimit: a.DeliveryLimit, Window: a.Window, Mapping: a.Mapping,
-	}
-}
 
 // Config returns what makes the sender of the channel, whose calls take at most
 // timeout; 0 leaves it to the sender.

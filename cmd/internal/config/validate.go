@@ -61,7 +61,7 @@ func (c Config) Validate() error {
 		ps.add("data", "is empty: name a directory")
 	}
 	c.API.validate(&ps)
-	c.AMQP.validate(&ps)
+	c.validateSources(&ps)
 	c.NATS.validate(&ps)
 	c.validateIdentity(&ps)
 	c.Policy.validate(&ps, "policy")
@@ -103,31 +103,6 @@ func loopback(host string) bool {
 	}
 	ip := net.ParseIP(host)
 	return ip != nil && ip.IsLoopback()
-}
-
-func (a AMQP) validate(ps *Problems) {
-	if a.URL != "" {
-		validateURL(ps, "amqp.url", a.URL.Reveal(), "amqp", "amqps")
-	}
-	ps.choice("amqp.topology", a.Topology, TopologyAssert, TopologyDeclare)
-	if a.ExchangeKind != "" {
-		ps.choice("amqp.exchange_kind", a.ExchangeKind, "topic", "direct", "fanout", "headers")
-	}
-	if a.Queue == "" || len(a.Queue) > 255 {
-		ps.add("amqp.queue", "must have 1 to 255 bytes")
-	}
-	if len(a.Bindings) > 0 && a.Exchange == "" {
-		ps.add("amqp.bindings", "bind to amqp.exchange, which is not set")
-	}
-	if a.Window < 0 || a.Window > 65535 {
-		ps.add("amqp.window", "%d is not between 0 and 65535", a.Window)
-	}
-	if err := a.Mapping.Validate(); err != nil {
-		for _, line := range slices.Sorted(strings.SplitSeq(err.Error(), "\n")) {
-			key, message, _ := strings.Cut(line, ": ")
-			ps.add("amqp."+key, "%s", message)
-		}
-	}
 }
 
 func (n NATS) validate(ps *Problems) {

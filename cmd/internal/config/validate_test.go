@@ -26,11 +26,11 @@ func TestValidate(t *testing.T) {
 		"every interface without a token":                {`api: {listen: ":8420"}`, `api.listen: :8420 can be reached from other machines: set api.token or api.token_file, or listen on 127.0.0.1`},
 		"another interface without a token":              {`api: {listen: "10.0.0.1:1"}`, `api.listen: 10.0.0.1:1 can be reached from other machines: set api.token or api.token_file, or listen on 127.0.0.1`},
 		"a short token":                                  {`api: {token: hunter2}`, `api.token: is shorter than 16 characters, so it can be guessed`},
-		"a broker's URL of another scheme":               {`amqp: {url: "http://u:hunter2@h"}`, `amqp.url: is not a URL that begins with amqp:// or amqps:// and names a host (a password in it must be percent-encoded)`},
+		"a broker's URL of another scheme":               {`amqp: {url: "http://u:hunter2@h"}`, `amqp.url: is no AMQP address: write amqp://user:password@host:port/vhost, or amqps://, with reserved characters in user and password percent-encoded`},
 		"a URL with a bare password":                     {`nats: {url: "nats://u:hun ter2%@h"}`, `nats.url: is not a URL that begins with nats:// or tls:// or ws:// or wss:// and names a host (a password in it must be percent-encoded)`},
-		"bindings without exchange":                      {`amqp: {bindings: [a]}`, `amqp.bindings: bind to amqp.exchange, which is not set`},
+		"bindings without exchange":                      {`amqp: {bindings: [a]}`, `amqp.bindings: bind the queue to the exchange, which is not set`},
 		"a topology that does not exist":                 {`amqp: {topology: create}`, `amqp.topology: "create" is not one of assert, declare`},
-		"an empty queue":                                 {`amqp: {queue: ""}`, `amqp.queue: must have 1 to 255 bytes`},
+		"an empty queue":                                 {`amqp: {queue: ""}`, `amqp.queue: name the queue to consume`},
 		"a negative window":                              {`amqp: {window: -1}`, `amqp.window: -1 is not between 0 and 65535`},
 		"a durability that does not exist":               {`nats: {durability: full}`, `nats.durability: "full" is not one of strict, relaxed`},
 		"replicas of the server in the process":          {`nats: {replicas: 3}`, `nats.replicas: 3 replicas need a cluster: set nats.url`},
@@ -176,7 +176,7 @@ func TestPlaces(t *testing.T) {
 		c.Override("api.listen", "nowhere")
 		c.Override("amqp.url", "")
 		require.EqualError(t, c.Validate(), `api.listen: "nowhere" is not host:port`+"\n"+
-			`tidings.yaml:2: amqp.url: is not a URL that begins with amqp:// or amqps:// and names a host (a password in it must be percent-encoded)`)
+			`tidings.yaml:2: amqp.url: is no AMQP address: write amqp://user:password@host:port/vhost, or amqps://, with reserved characters in user and password percent-encoded`)
 	})
 	t.Run("a secret in a file of its own is not laid at the door of the one that it replaces", func(t *testing.T) {
 		secret := filepath.Join(t.TempDir(), "token")

@@ -23,19 +23,10 @@ type DeadLetters struct{ stream }
 // unknown is repeated until ctx is done; then the error wraps [ErrUnknown].
 // Other errors: [ErrFull], a *[TooLargeError], [ErrUnavailable].
 func (d *DeadLetters) Put(ctx context.Context, l event.Letter) (sequence uint64, created bool, err error) {
-	subject, err := LetterSubject(l.Tenant, l.Key)
+	p, err := d.put(l)
 	if err != nil {
-		return 0, false, fmt.Errorf("put letter: %w", err)
+		return 0, false, err
 	}
-	data, err := encodeJSON(l)
-	if err != nil {
-		return 0, false, fmt.Errorf("put letter %s: %w", l.Key, err)
-	}
-	p := put{
-		DeadLetters: d, generation: l.Generation, nonce: event.NewNonce(),
-		msg: &nats.Msg{Subject: subject, Data: data},
-	}
-	p.msg.Header = letterHeaders(l, p.nonce)
 	err = repeat(ctx, func(bool) error { return p.attempt(ctx) })
 	if err != nil {
 		return 0, false, fmt.Errorf("put letter %s: %w", l.Key, err)
@@ -44,6 +35,36 @@ func (d *DeadLetters) Put(ctx context.Context, l event.Letter) (sequence uint64,
 		d.tell(l)
 	}
 	return p.sequence, p.created, nil
+}
+
+// Replace stores a letter in the place of the one at a sequence, and returns its
+// own. Of several that replace the same one, one wins; the others get
+// [ErrChanged]. The other errors are those of Put.
+func (d *DeadLetters) Replace(ctx context.Context, l event.Letter, at uint64) (sequence uint64, err error) {
+	p, err := d.put(l)
+	if err != nil {
+		return 0, err
+	}
+	if err := repeat(ctx, func(bool) error { return p.replace(ctx, at) }); err != nil {
+		return 0, fmt.Errorf("replace letter %s: %w", l.Key, err)
+	}
+	return p.sequence, nil
+}
+
+func (d *DeadLetters) put(l event.Letter) (*put, error) {
+	subject, err := LetterSubject(l.Tenant, l.Key)
+	if err != nil {
+		return nil, fmt.Errorf("put letter: %w", err)
+	}
+	data, err := encodeJSON(l)
+	if err != nil {
+		return nil, fmt.Errorf("put letter %s: %w", l.Key, err)
+	}
+	nonce := event.NewNonce()
+	return &put{
+		DeadLetters: d, generation: l.Generation, nonce: nonce,
+		msg: &nats.Msg{Subject: subject, Data: data, Header: letterHeaders(l, nonce)},
+	}, nil
 }
 
 // tell says once, for whoever watches the logs, that a letter needs an operator.
@@ -77,7 +98,28 @@ func (p *put) attempt(ctx context.Context) error {
 		p.sequence, p.created = last.Sequence, last.Header.Get(HeaderNonce) == p.nonce
 		return nil
 	}
-	p.msg.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(last.Sequence, 10))
+	return p.publish(ctx, last.Sequence)
+}
+
+// replace appends on top of the letter at a sequence, which may have happened
+// already by a try before whose answer was lost.
+func (p *put) replace(ctx context.Context, at uint64) error {
+	last, err := p.last(ctx, p.msg.Subject)
+	switch {
+	case err != nil && !errors.Is(err, ErrNotFound):
+		return err
+	case err == nil && last.Header.Get(HeaderNonce) == p.nonce:
+		p.sequence = last.Sequence
+		return nil
+	case err != nil || last.Sequence != at:
+		return fmt.Errorf("the letter at %d: %w", at, ErrChanged)
+	}
+	return p.publish(ctx, at)
+}
+
+// publish appends on top of the letter at a sequence, or of none at 0.
+func (p *put) publish(ctx context.Context, after uint64) error {
+	p.msg.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(after, 10))
 	ctx, cancel := withAckWait(ctx, p.nc)
 	defer cancel()
 	ack, err := p.js.PublishMsg(ctx, p.msg)

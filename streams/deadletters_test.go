@@ -2,6 +2,7 @@ package streams_test
 
 import (
 	"bytes"
+	"errors"
 	"log/slog"
 	"strings"
 	"sync"
@@ -55,8 +56,8 @@ func TestDeadLetters(t *testing.T) {
 			require.Equal(t, seq, again)
 		}
 	})
-	t.Run("a later generation is a new letter", func(t *testing.T) {
-		_, _, err := l.DeadLetters.Put(t.Context(), letter("3", 0))
+	t.Run("a later generation takes the place of the letter before", func(t *testing.T) {
+		first, _, err := l.DeadLetters.Put(t.Context(), letter("3", 0))
 		require.NoError(t, err)
 		seq, created, err := l.DeadLetters.Put(t.Context(), letter("3", 1))
 		require.NoError(t, err)
@@ -65,6 +66,8 @@ func TestDeadLetters(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 1, got.Generation)
 		require.Equal(t, seq, at)
+		_, err = l.DeadLetters.Entry(t.Context(), first)
+		require.ErrorIs(t, err, streams.ErrNotFound)
 	})
 	t.Run("of eight that put the same letter at once, one creates it", func(t *testing.T) {
 		var created atomic.Int32
@@ -93,6 +96,36 @@ func TestDeadLetters(t *testing.T) {
 		_, created, err := l.DeadLetters.Put(t.Context(), letter("5", 0))
 		require.NoError(t, err)
 		require.True(t, created)
+	})
+	t.Run("of eight that replace the same letter at once, one does, and the others are told", func(t *testing.T) {
+		at, _, err := l.DeadLetters.Put(t.Context(), letter("6", 0))
+		require.NoError(t, err)
+		var replaced, told atomic.Int32
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() {
+				switch _, err := l.DeadLetters.Replace(t.Context(), letter("6", 0), at); {
+				case err == nil:
+					replaced.Add(1)
+				case errors.Is(err, streams.ErrChanged):
+					told.Add(1)
+				default:
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		require.EqualValues(t, 1, replaced.Load())
+		require.EqualValues(t, 7, told.Load())
+		_, err = l.DeadLetters.Entry(t.Context(), at)
+		require.ErrorIs(t, err, streams.ErrNotFound, "there is one letter of an event")
+	})
+	t.Run("a letter that is gone is not replaced", func(t *testing.T) {
+		at, _, err := l.DeadLetters.Put(t.Context(), letter("7", 0))
+		require.NoError(t, err)
+		require.NoError(t, l.DeadLetters.Remove(t.Context(), at))
+		_, err = l.DeadLetters.Replace(t.Context(), letter("7", 0), at)
+		require.ErrorIs(t, err, streams.ErrChanged)
 	})
 	t.Run("an event of the largest payload fits into a letter", func(t *testing.T) {
 		e := order("large")

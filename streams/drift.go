@@ -54,7 +54,7 @@ var fields = []field{
 	{name: "max-msgs", get: func(c jetstream.StreamConfig) any { return c.MaxMsgs }},
 	{name: "max-bytes", get: func(c jetstream.StreamConfig) any { return c.MaxBytes }, grows: biggerLimit},
 	{name: "max-age", get: func(c jetstream.StreamConfig) any { return c.MaxAge }, grows: longerAge},
-	{name: "max-msgs-per-subject", get: func(c jetstream.StreamConfig) any { return c.MaxMsgsPerSubject }},
+	{name: "max-msgs-per-subject", get: func(c jetstream.StreamConfig) any { return c.MaxMsgsPerSubject }, grows: onlyTheLast},
 	{name: "discard-per-subject", get: func(c jetstream.StreamConfig) any { return c.DiscardNewPerSubject }},
 	{name: "max-msg-size", get: func(c jetstream.StreamConfig) any { return int64(c.MaxMsgSize) }, grows: biggerLimit},
 	{name: "replicas", get: func(c jetstream.StreamConfig) any { return c.Replicas }},
@@ -88,6 +88,10 @@ func longerAge(want, have any) bool {
 	w, h := want.(time.Duration), have.(time.Duration)
 	return h > 0 && (w == 0 || w > h)
 }
+
+// onlyTheLast: where one entry of a subject is enough, those before it were
+// replaced by it and count for nothing.
+func onlyTheLast(want, have any) bool { return want.(int64) == 1 && have.(int64) == -1 }
 
 func longer(want, have any) bool { return want.(time.Duration) > have.(time.Duration) }
 
@@ -149,6 +153,7 @@ func ensure(ctx context.Context, js jetstream.JetStream, want jetstream.StreamCo
 func widened(want, have jetstream.StreamConfig) jetstream.StreamConfig {
 	c := have
 	c.MaxBytes, c.MaxAge, c.MaxMsgSize, c.Duplicates = want.MaxBytes, want.MaxAge, want.MaxMsgSize, want.Duplicates
+	c.MaxMsgsPerSubject = want.MaxMsgsPerSubject
 	c.AllowDirect, c.AllowAtomicPublish, c.AllowMsgSchedules = want.AllowDirect, want.AllowAtomicPublish, want.AllowMsgSchedules
 	return c
 }

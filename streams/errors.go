@@ -26,6 +26,10 @@ var (
 	ErrClosed = errors.New("log is closed")
 )
 
+// ErrChanged means, when replacing, that what was to be replaced is not there any
+// more: somebody else replaced or removed it. Nothing was stored that stays.
+var ErrChanged = errors.New("changed meanwhile")
+
 // ErrNotFound means, when reading, that there is no such entry. It is no proof
 // that none is being written.
 var ErrNotFound = errors.New("not found")

@@ -2,6 +2,7 @@ package streams_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -128,26 +129,42 @@ func TestPublishWhoseAnswerWasLostIsTheDuplicateOfItself(t *testing.T) {
 }
 
 func TestLetterWhoseAnswerWasLostIsPutOnceAndKnownAsOurs(t *testing.T) {
-	s := streamstest.NewServer(t)
-	control := s.Log()
-	line, l := s.DeafLog()
-	at := "HPUB dead."
-	line.DeafFrom(at)
-	done := make(chan error, 1)
-	var created bool
-	go func() {
-		var err error
-		_, created, err = l.DeadLetters.Put(t.Context(), letter("1", 0))
-		done <- err
-	}()
-	require.Eventually(t, func() bool {
-		info, err := control.DeadLetters.Info(t.Context())
-		return err == nil && info.Last == 1
-	}, 10*time.Second, 5*time.Millisecond)
-	line.Repair()
-	require.NoError(t, <-done)
-	require.True(t, created)
-	info, err := control.DeadLetters.Info(t.Context())
-	require.NoError(t, err)
-	require.EqualValues(t, 1, info.Messages)
+	for name, write := range map[string]func(*streams.Log) error{
+		"a new one": func(l *streams.Log) error {
+			_, created, err := l.DeadLetters.Put(t.Context(), letter("1", 0))
+			if err == nil && !created {
+				err = errors.New("taken for another's")
+			}
+			return err
+		},
+		"one that replaces another": func(l *streams.Log) error {
+			_, err := l.DeadLetters.Replace(t.Context(), letter("1", 0), 1)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := streamstest.NewServer(t)
+			control := s.Log()
+			before := uint64(0)
+			if name != "a new one" {
+				before = 1
+				_, _, err := control.DeadLetters.Put(t.Context(), letter("1", 0))
+				require.NoError(t, err)
+			}
+			line, l := s.DeafLog()
+			line.DeafFrom("HPUB dead.")
+			done := make(chan error, 1)
+			go func() { done <- write(l) }()
+			require.Eventually(t, func() bool {
+				info, err := control.DeadLetters.Info(t.Context())
+				return err == nil && info.Last == before+1
+			}, 10*time.Second, 5*time.Millisecond)
+			line.Repair()
+			require.NoError(t, <-done)
+			info, err := control.DeadLetters.Info(t.Context())
+			require.NoError(t, err)
+			require.EqualValues(t, 1, info.Messages)
+			require.Equal(t, before+1, info.Last)
+		})
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -43,13 +44,13 @@ type StoredRecord struct {
 // conflict with the very same record is success. Absence is never concluded
 // from a read.
 //
-// It returns [ErrFull] for a first claim once 90 % of the stream are used, so
-// that the rest is for results, and for everything when it is full; [ErrClosed]
+// It returns [ErrFull] for a first claim and for a requeue once 90 % of the
+// stream are used, so that the rest is for results, and for everything when it is full; [ErrClosed]
 // after Run has ended; a *[TooLargeError]; [ErrForeign] if what is in its place
 // is no record; and [ErrUnavailable] if the log could
 // not be reached at all until ctx was done.
 func (o *Outcomes) Append(ctx context.Context, r event.Record, after uint64) (Position, error) {
-	if r.Kind == event.KindClaimed && r.State.Revision == 1 && !o.room.left(ctx, &o.stream) {
+	if startsWork(r) && !o.room.left(ctx, &o.stream) {
 		return Position{}, fmt.Errorf("append record of event %s: %w: what is left is for results", r.Event.Key, ErrFull)
 	}
 	msg, err := recordMessage(r, after)
@@ -61,6 +62,12 @@ func (o *Outcomes) Append(ctx context.Context, r event.Record, after uint64) (Po
 		return Position{}, fmt.Errorf("append record of event %s: %w", r.Event.Key, err)
 	}
 	return p, nil
+}
+
+// startsWork reports whether results follow from a record that need room too.
+func startsWork(r event.Record) bool {
+	return r.Kind == event.KindClaimed && r.State.Revision == 1 ||
+		slices.ContainsFunc(r.Facts, func(f event.Fact) bool { _, ok := f.(event.Requeued); return ok })
 }
 
 func recordMessage(r event.Record, after uint64) (*nats.Msg, error) {
@@ -125,19 +132,42 @@ func (o *Outcomes) resolve(ctx context.Context, subject string, r event.Record, 
 // landed returns where a record of that id is, 0 if nowhere: it can only be
 // the first of its subject after the sequence it expected to be the last.
 func (o *Outcomes) landed(ctx context.Context, subject, id string, after uint64) (uint64, error) {
+	next, err := o.next(ctx, subject, after)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return 0, nil
+	case err != nil:
+		return 0, err
+	case getHeader(next.Header, HeaderRecordID) == id:
+		return next.Sequence, nil
+	}
+	return 0, nil
+}
+
+// next returns the first entry of a subject after a sequence.
+func (o *Outcomes) next(ctx context.Context, subject string, after uint64) (Entry, error) {
 	ctx, cancel := withAckWait(ctx, o.nc)
 	defer cancel()
 	m, err := o.handle.GetMsg(ctx, after+1, jetstream.WithGetMsgSubject(subject))
-	if err = readError(err); err != nil {
-		if errors.Is(err, ErrNotFound) {
-			return 0, nil
-		}
-		return 0, err
+	if err != nil {
+		return Entry{}, readError(err)
 	}
-	if getHeader(m.Header, HeaderRecordID) == id {
-		return m.Sequence, nil
+	return entryOf(m), nil
+}
+
+// Next returns the first record of an event after a sequence, [ErrNotFound]
+// after its last one, or [ErrForeign] if what is there is no record. Asked again
+// and again it walks a history, which on a replicated stream may lag behind.
+func (o *Outcomes) Next(ctx context.Context, tenant string, key event.Key, after uint64) (StoredRecord, error) {
+	subject, err := OutcomeSubject(tenant, key)
+	if err != nil {
+		return StoredRecord{}, fmt.Errorf("next record: %w", err)
 	}
-	return 0, nil
+	e, err := o.next(ctx, subject, after)
+	if err != nil {
+		return StoredRecord{}, fmt.Errorf("next record of event %s after %d: %w", key, after, err)
+	}
+	return storedRecord(e)
 }
 
 // leaderLast returns the last entry of a subject as the leader has it, where

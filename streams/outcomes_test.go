@@ -50,6 +50,23 @@ func TestOutcomes(t *testing.T) {
 				require.Equal(t, s, last.Record)
 				require.WithinDuration(t, time.Now(), last.Time, time.Minute)
 			})
+			t.Run("a history is walked from record to record, and others lie between", func(t *testing.T) {
+				c := claim(ref("walked"), event.State{})
+				first, err := l.Outcomes.Append(t.Context(), c, 0)
+				require.NoError(t, err)
+				_, err = l.Outcomes.Append(t.Context(), claim(ref("another"), event.State{}), 0)
+				require.NoError(t, err)
+				s := settle(ref("walked"), c.State)
+				_, err = l.Outcomes.Append(t.Context(), s, first.Sequence)
+				require.NoError(t, err)
+				var walked []string
+				next, err := l.Outcomes.Next(t.Context(), "acme", c.Event.Key, 0)
+				for ; err == nil; next, err = l.Outcomes.Next(t.Context(), "acme", c.Event.Key, next.Sequence) {
+					walked = append(walked, next.Record.ID)
+				}
+				require.ErrorIs(t, err, streams.ErrNotFound)
+				require.Equal(t, []string{c.ID, s.ID}, walked)
+			})
 			t.Run("headers say what followers route by", func(t *testing.T) {
 				s := settle(ref("headers"), event.State{})
 				p, err := l.Outcomes.Append(t.Context(), s, 0)
@@ -258,8 +275,12 @@ func TestNewWorkStopsBeforeOutcomesIsFull(t *testing.T) {
 	d := event.NewDuplicate(ref("open"), event.StageBridge, "EVENTS", 1, "n", "", time.Now())
 	require.ErrorIs(t, l.Outcomes.AppendDuplicate(t.Context(), d), streams.ErrFull)
 
-	_, err = l.Outcomes.Append(t.Context(), settle(ref("open"), open.State), p.Sequence)
+	ended := settle(ref("open"), open.State)
+	p, err = l.Outcomes.Append(t.Context(), ended, p.Sequence)
 	require.NoError(t, err, "results may use the rest")
+	requeued := event.NewRecord(ref("open"), ended.State, time.Now(), event.Requeued{Generation: 1, Operator: "ann"})
+	_, err = l.Outcomes.Append(t.Context(), requeued, p.Sequence)
+	require.ErrorIs(t, err, streams.ErrFull, "what an operator sends again has results too")
 }
 
 func TestFullStreamRefusesAndForgetsNothing(t *testing.T) {

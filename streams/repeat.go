@@ -37,12 +37,12 @@ func definite(err error) bool {
 	if _, large := errors.AsType[*TooLargeError](err); large {
 		return true
 	}
-	return err == nil || errors.Is(err, ErrFull) || errors.Is(err, ErrClosed) || errors.Is(err, ErrForeign)
+	return err == nil || errors.Is(err, ErrFull) || errors.Is(err, ErrClosed) || errors.Is(err, ErrForeign) || errors.Is(err, ErrChanged)
 }
 
 func doubt(err error, maybeStored bool) error {
 	_, conflict := errors.AsType[*ConflictError](err)
-	if err == nil || conflict || !maybeStored || mayBeStored(err) {
+	if err == nil || conflict || errors.Is(err, ErrChanged) || !maybeStored || mayBeStored(err) {
 		return unavailable(err)
 	}
 	return fmt.Errorf("%w: %w", ErrUnknown, err)

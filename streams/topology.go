@@ -64,10 +64,13 @@ func outcomes(o Options) jetstream.StreamConfig {
 	return c
 }
 
-// deadLetters are never evicted: an operator or a new generation ends them.
+// deadLetters are never evicted: an operator or a new generation ends them. The
+// letter of a new generation, or one with an edited payload, takes the place of
+// the one before in the same moment, so that there is one for each event.
 func deadLetters(o Options) jetstream.StreamConfig {
 	c := base(o, DeadLettersStream, "What an operator must look at.", "dead.*.*")
 	c.MaxBytes = o.DeadLettersMaxBytes
+	c.MaxMsgsPerSubject = 1
 	c.Duplicates = o.DuplicateWindow
 	return c
 }

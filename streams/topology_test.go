@@ -65,6 +65,24 @@ func TestOpen(t *testing.T) {
 		require.Equal(t, o.OutcomesMaxBytes, got.MaxBytes)
 		require.Equal(t, "ours", got.Description)
 	})
+	t.Run("has DEADLETTERS of an earlier version keep the last letter of each event", func(t *testing.T) {
+		s, nc, js := setup(t)
+		l, err := streams.Open(t.Context(), nc, s.Options())
+		require.NoError(t, err)
+		change(t, js, streams.DeadLettersStream, func(c *jetstream.StreamConfig) { c.MaxMsgsPerSubject = -1 })
+		for generation := range 2 {
+			_, _, err := l.DeadLetters.Put(t.Context(), letter("1", generation))
+			require.NoError(t, err)
+		}
+		l, err = streams.Open(t.Context(), nc, s.Options())
+		require.NoError(t, err)
+		info, err := l.DeadLetters.Info(t.Context())
+		require.NoError(t, err)
+		require.EqualValues(t, 1, info.Messages)
+		got, _, err := l.DeadLetters.Get(t.Context(), "acme", ref("1").Key)
+		require.NoError(t, err)
+		require.Equal(t, 1, got.Generation)
+	})
 	t.Run("refuses drift that could lose data, names all of it, and changes nothing", func(t *testing.T) {
 		s, nc, js := setup(t)
 		o := s.Options()

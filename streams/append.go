@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 )
 
 // appender stores entries in one stream. There are two: [committer] groups
@@ -54,48 +53,17 @@ func (e *entry) finish(sequence uint64, duplicate bool, err error) {
 	close(e.done)
 }
 
-// publishAll sends entries without waiting for answers in between, and returns
-// what to wait for. Entries that could not be sent are finished.
-func publishAll(js jetstream.JetStream, entries []*entry) []*pending {
-	sent := make([]*pending, 0, len(entries))
-	for _, e := range entries {
-		future, err := js.PublishMsgAsync(e.msg)
-		if err != nil {
-			e.finish(0, false, publishError(err))
-			continue
-		}
-		sent = append(sent, &pending{entry: e, future: future})
-	}
-	return sent
-}
-
-// pending is an entry whose answer is outstanding.
-type pending struct {
-	entry  *entry
-	future jetstream.PubAckFuture
-}
-
-// wait finishes the entry. The answer, or its absence, comes within ackWait.
-func (p *pending) wait() {
-	select {
-	case ack := <-p.future.Ok():
-		p.entry.finish(ack.Sequence, ack.Duplicate, nil)
-	case err := <-p.future.Err():
-		p.entry.finish(0, false, publishError(err))
-	}
-}
-
 // pipeline publishes every entry at once, from its caller's goroutine. Many
 // callers share one connection, so one write carries many entries.
 type pipeline struct {
-	js      jetstream.JetStream
-	started chan struct{} // closed by run
-	mu      sync.RWMutex  // held for reading while an append is under way
-	closed  bool          // guarded by mu
+	publisher *publisher
+	started   chan struct{} // closed by run
+	mu        sync.RWMutex  // held for reading while an append is under way
+	closed    bool          // guarded by mu
 }
 
-func newPipeline(js jetstream.JetStream) *pipeline {
-	return &pipeline{js: js, started: make(chan struct{})}
+func newPipeline(p *publisher) *pipeline {
+	return &pipeline{publisher: p, started: make(chan struct{})}
 }
 
 func (p *pipeline) append(ctx context.Context, e *entry) error {
@@ -109,27 +77,24 @@ func (p *pipeline) append(ctx context.Context, e *entry) error {
 	if p.closed {
 		return ErrClosed
 	}
-	for _, sent := range publishAll(p.js, []*entry{e}) {
-		select {
-		case ack := <-sent.future.Ok():
-			e.finish(ack.Sequence, ack.Duplicate, nil)
-		case err := <-sent.future.Err():
-			e.finish(0, false, publishError(err))
-		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", ErrUnknown, context.Cause(ctx))
-		}
+	p.publisher.send(e)
+	select {
+	case <-e.done:
+		return e.err
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", ErrUnknown, context.Cause(ctx))
 	}
-	return e.err
 }
 
 // run opens the pipeline until ctx is done, and waits for the appends under way.
 func (p *pipeline) run(ctx context.Context) error {
-	close(p.started)
-	<-ctx.Done()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.closed = true
-	return nil
+	return p.publisher.run(func() {
+		close(p.started)
+		<-ctx.Done()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.closed = true
+	})
 }
 
 func notStarted(ctx context.Context) error {

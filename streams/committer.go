@@ -32,7 +32,8 @@ const (
 // could win. For the same reason expectations are about the literal subject of
 // the entry, never about a wildcard.
 type committer struct {
-	js jetstream.JetStream
+	publisher *publisher
+	js        jetstream.JetStream
 	policy
 	wake chan struct{} // holds one token while there may be work
 
@@ -50,8 +51,8 @@ type policy struct {
 	sift func(ctx context.Context, batch []*entry) (rest, lost []*entry)
 }
 
-func newCommitter(js jetstream.JetStream, p policy) *committer {
-	return &committer{js: js, policy: p, wake: make(chan struct{}, 1)}
+func newCommitter(p *publisher, js jetstream.JetStream, differs policy) *committer {
+	return &committer{publisher: p, js: js, policy: differs, wake: make(chan struct{}, 1)}
 }
 
 func (c *committer) append(ctx context.Context, e *entry) error {
@@ -90,16 +91,18 @@ func (c *committer) enqueue(e *entry) bool {
 
 // run commits until ctx is done, then what is queued, and nothing after that.
 func (c *committer) run(ctx context.Context) error {
-	for {
-		select {
-		case <-ctx.Done():
-			c.close()
-			c.commitQueued()
-			return nil
-		case <-c.wake:
-			c.commitQueued()
+	return c.publisher.run(func() {
+		for {
+			select {
+			case <-ctx.Done():
+				c.close()
+				c.commitQueued()
+				return
+			case <-c.wake:
+				c.commitQueued()
+			}
 		}
-	}
+	})
 }
 
 func (c *committer) close() {
@@ -151,20 +154,34 @@ func (c *committer) commit(entries []*entry) {
 	if len(batch) < minBatch {
 		singles, batch = entries, nil
 	}
-	sent := publishAll(c.js, singles)
+	c.send(singles)
 	c.commitBatch(batch, 0)
-	waitAll(sent)
+	await(singles)
 }
 
-func waitAll(sent []*pending) {
-	for _, p := range sent {
-		p.wait()
+// send publishes entries one by one, without waiting for answers in between.
+func (c *committer) send(entries []*entry) {
+	for _, e := range entries {
+		c.publisher.send(e)
 	}
+}
+
+// await returns when all entries are finished, which takes at most ackWait.
+func await(entries []*entry) {
+	for _, e := range entries {
+		<-e.done
+	}
+}
+
+// commitSingly gives each entry a verdict of its own.
+func (c *committer) commitSingly(entries []*entry) {
+	c.send(entries)
+	await(entries)
 }
 
 func (c *committer) commitBatch(batch []*entry, sifts int) {
 	if len(batch) < minBatch || sifts > maxSifts {
-		waitAll(publishAll(c.js, batch))
+		c.commitSingly(batch)
 		return
 	}
 	last, err := c.publishBatch(batch)
@@ -180,7 +197,7 @@ func (c *committer) commitBatch(batch []*entry, sifts int) {
 	case errors.Is(err, errConflict) && c.sift != nil:
 		c.siftAndCommit(batch, sifts, err)
 	default:
-		waitAll(publishAll(c.js, batch)) // each gets a verdict of its own
+		c.commitSingly(batch)
 	}
 }
 

@@ -1,5 +1,7 @@
 package streams
 
+import "github.com/nats-io/nats.go"
+
 // Queued returns how many records wait for their commit in strict durability.
 func (l *Log) Queued() int { return l.outs.(*committer).queued() }
 
@@ -11,3 +13,42 @@ func (c *committer) queued() int {
 	defer c.mu.Unlock()
 	return len(c.queue)
 }
+
+// Publisher is a publisher as the log has one for each stream.
+type Publisher struct{ *publisher }
+
+// NewPublisher returns one whose run is yet to be called.
+func NewPublisher(nc *nats.Conn, stream string) Publisher {
+	return Publisher{newPublisher(nc, stream)}
+}
+
+// Run has answers come in while work runs.
+func (p Publisher) Run(work func()) error { return p.run(work) }
+
+// Send sends a message and returns what brings its end.
+func (p Publisher) Send(msg *nats.Msg) func() (sequence uint64, duplicate bool, err error) {
+	e := newEntry(msg, "")
+	p.send(e)
+	return func() (uint64, bool, error) {
+		<-e.done
+		return e.sequence, e.duplicate, e.err
+	}
+}
+
+// LetTimePass is as if an answer had been waited for long enough.
+func (p Publisher) LetTimePass() {
+	for range waitTicks + 1 {
+		p.giveUp(waitTicks, errNoAnswer)
+	}
+}
+
+// MaxInFlight is how many may wait for their answers.
+const MaxInFlight = maxInFlight
+
+// DecodePlain reads the usual answers.
+func (p Publisher) DecodePlain(data []byte) (sequence uint64, duplicate, ok bool) {
+	return p.decodePlain(data)
+}
+
+// ErrRefused marks an answer that says no.
+var ErrRefused = errRefused

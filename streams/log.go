@@ -85,7 +85,8 @@ type Log struct {
 // counts as unknown.
 const ackWait = 10 * time.Second
 
-// maxInFlight bounds the appends whose answer is outstanding; more wait.
+// maxInFlight bounds the appends to a stream whose answer is outstanding; more
+// are refused.
 const maxInFlight = 16 << 10
 
 // minMaxPayload is what a server must take in one message. The default of
@@ -100,10 +101,7 @@ const minMaxPayload = 1 << 20
 // and every Consume and Follow have returned.
 func Open(ctx context.Context, nc *nats.Conn, o Options) (*Log, error) {
 	o = o.withDefaults()
-	js, err := jetstream.New(nc,
-		jetstream.WithPublishAsyncMaxPending(maxInFlight),
-		jetstream.WithPublishAsyncTimeout(ackWait),
-		jetstream.WithDefaultTimeout(ackWait))
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(ackWait))
 	if err != nil {
 		return nil, fmt.Errorf("open log: %w", err)
 	}
@@ -144,12 +142,13 @@ func (l *Log) wire(handles []jetstream.Stream, o Options) {
 	base := func(i int) stream {
 		return stream{name: handles[i].CachedInfo().Config.Name, nc: l.nc, js: l.js, handle: handles[i], log: l.log}
 	}
+	events, outs := newPublisher(l.nc, EventsStream), newPublisher(l.nc, OutcomesStream)
 	seen := newSeen(seenGeneration)
 	if o.Durability == Strict {
-		l.events = newCommitter(l.js, policy{alone: seen.mark})
-		l.outs = newCommitter(l.js, policy{sift: siftConflicts(l.js)})
+		l.events = newCommitter(events, l.js, policy{alone: seen.mark})
+		l.outs = newCommitter(outs, l.js, policy{sift: siftConflicts(l.js)})
 	} else {
-		l.events, l.outs = newPipeline(l.js), newPipeline(l.js)
+		l.events, l.outs = newPipeline(events), newPipeline(outs)
 	}
 	l.Events = &Events{stream: base(0), commits: l.events, identity: o.Identity}
 	l.Outcomes = &Outcomes{stream: base(1), commits: l.outs, room: room{limit: handles[1].CachedInfo().Config.MaxBytes}}

@@ -5,16 +5,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-	"time"
-
-	amqp "github.com/rabbitmq/amqp091-go"
 )
-
-// handled is a delivery that is to be acknowledged.
-type handled struct {
-	delivery amqp.Delivery
-	taken    time.Time
-}
 
 // acks puts together what is to be acknowledged on one channel, so that one
 // acknowledgement stands for many: the broker looks for each in its list of

@@ -125,7 +125,8 @@ func (b *Bridge) closeTimeout() time.Duration {
 
 func (b *Bridge) subscriber() *subscriber {
 	return &subscriber{
-		config: b.config.watermill(), drain: b.config.Drain, crashPause: b.config.Reconnect.CrashLoop, probe: b.opts.Probe, every: b.opts.LookEvery,
+		config: b.config.watermill(), declaration: b.config.declaration(), intake: newWindowed,
+		drain: b.config.Drain, crashPause: b.config.Reconnect.CrashLoop, probe: b.opts.Probe, every: b.opts.LookEvery,
 		held:  b.opts.Held,
 		state: b.state, log: b.opts.Log, wlog: b.wlog,
 		stop: make(chan struct{}), done: make(chan struct{}),

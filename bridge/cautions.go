@@ -27,18 +27,14 @@ type queueArguments struct {
 	all    bool              // an argument not in values is not there
 }
 
-// declared returns what a declaration of queue with args told that ended with
+// declared returns what a declaration with args told of a queue that ended with
 // err, nil for success.
-func declared(queue string, args amqp.Table, err error) queueArguments {
-	differs, mismatched := errors.AsType[*MismatchError](err)
-	switch {
-	case err == nil:
-	case !mismatched:
-		return queueArguments{}
-	case strings.HasPrefix(differs.What, "queue '"+queue+"' in "):
+func declared(args amqp.Table, err error) queueArguments {
+	if differs, ok := errors.AsType[*MismatchError](err); ok && differs.Argument != "" {
 		return queueArguments{values: map[string]string{differs.Argument: differs.Found}}
-	case !strings.HasPrefix(differs.What, "exchange '") || differs.deadLetters:
-		return queueArguments{} // it ended before the queue's turn
+	}
+	if err != nil {
+		return queueArguments{}
 	}
 	known := queueArguments{values: map[string]string{}, all: true}
 	for name, value := range args {

@@ -63,8 +63,6 @@ func TestWhatADeclarationTells(t *testing.T) {
 	refused := func(reason string) *MismatchError {
 		return mismatch(&amqp.Error{Code: amqp.PreconditionFailed, Reason: "PRECONDITION_FAILED - " + reason})
 	}
-	inDeadLetters := refused("inequivalent arg 'type' for exchange 'orders.dlx' in vhost '/': received 'fanout' but current is 'topic'")
-	inDeadLetters.deadLetters = true
 	for name, c := range map[string]struct {
 		err  error
 		want queueArguments
@@ -81,17 +79,6 @@ func TestWhatADeclarationTells(t *testing.T) {
 			queueArguments{values: map[string]string{"x-queue-type": "none"}},
 			"classic",
 		},
-		"all where only the exchange differs": {
-			refused("inequivalent arg 'type' for exchange 'shop' in vhost '/': received 'topic' but current is 'fanout'"),
-			queueArguments{values: map[string]string{"x-queue-type": "quorum", "x-delivery-limit": "20"}, all: true},
-			"quorum",
-		},
-		"nothing where it did not come to the queue": {inDeadLetters, queueArguments{}, ""},
-		"nothing where the queue of dead letters differs": {
-			refused("inequivalent arg 'x-queue-type' for queue 'orders.dead' in vhost '/': received the value 'quorum' of type 'longstr' but current is none"),
-			queueArguments{},
-			"",
-		},
 		"a max age is that of a stream": {
 			refused("inequivalent arg 'x-max-age' for queue 'orders' in vhost '/': received none but current is the value '1D' of type 'longstr'"),
 			queueArguments{values: map[string]string{"x-max-age": "1D"}},
@@ -100,7 +87,7 @@ func TestWhatADeclarationTells(t *testing.T) {
 		"nothing where it was refused": {errors.New("access refused"), queueArguments{}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := declared("orders", args, c.err)
+			got := declared(args, c.err)
 			require.Equal(t, c.want, got)
 			require.Equal(t, c.kind, got.kind())
 		})

@@ -24,7 +24,7 @@ const (
 	TopologyAssert Topology = "assert"
 	// TopologyDeclare makes the queue, its exchange and bindings, and a
 	// dead-letter exchange with a queue for what RabbitMQ itself gives up on.
-	// Where the queue is there and differs, it is used as it is.
+	// What is there and differs is used as it is, and the rest is made.
 	TopologyDeclare Topology = "declare"
 )
 
@@ -188,7 +188,6 @@ func vhost(address string) string {
 
 // watermill returns the configuration in the terms of watermill-amqp.
 func (c Config) watermill() wamqp.Config {
-	exchange, queue := c.Exchange, c.Queue
 	return wamqp.Config{
 		Connection: wamqp.ConnectionConfig{
 			AmqpURI: c.URL,
@@ -200,26 +199,23 @@ func (c Config) watermill() wamqp.Config {
 				BackoffMultiplier: 2, BackoffRandomizationFactor: 0.5,
 			},
 		},
-		Marshaler: marshaler{},
-		Exchange: wamqp.ExchangeConfig{
-			GenerateName: func(string) string { return exchange }, Type: c.ExchangeKind, Durable: true,
-		},
-		Queue: wamqp.QueueConfig{
-			GenerateName: wamqp.GenerateQueueNameConstant(queue), Durable: true,
-			Arguments: amqp.Table{
-				amqp.QueueTypeArg:     amqp.QueueTypeQuorum,
-				argDeadLetterExchange: c.DeadLetterExchange,
-				argDeliveryLimit:      c.DeliveryLimit,
-			},
-		},
+		Marshaler:       marshaler{},
+		Exchange:        wamqp.ExchangeConfig{GenerateName: func(string) string { return "" }},
+		Queue:           wamqp.QueueConfig{GenerateName: wamqp.GenerateQueueNameConstant(c.Queue)},
 		Consume:         wamqp.ConsumeConfig{Consumer: c.ConsumerTag, Qos: wamqp.QosConfig{PrefetchCount: c.Window}},
-		TopologyBuilder: c.topologyBuilder(),
+		TopologyBuilder: asserting{vhost: vhost(c.URL)},
 	}
 }
 
-func (c Config) topologyBuilder() wamqp.TopologyBuilder {
-	if c.Topology == TopologyDeclare {
-		return declareTopology{bindings: c.Bindings, deadLetters: c.DeadLetterExchange, vhost: vhost(c.URL)}
+// declaration returns what is to be made, nil for nothing.
+func (c Config) declaration() *declaration {
+	if c.Topology != TopologyDeclare {
+		return nil
 	}
-	return assertTopology{vhost: vhost(c.URL)}
+	return &declaration{
+		queue: c.Queue, exchange: c.Exchange, exchangeKind: c.ExchangeKind, bindings: c.Bindings, deadLetters: c.DeadLetterExchange,
+		args: amqp.Table{
+			amqp.QueueTypeArg: amqp.QueueTypeQuorum, argDeadLetterExchange: c.DeadLetterExchange, argDeliveryLimit: c.DeliveryLimit,
+		},
+	}
 }

@@ -65,11 +65,10 @@ type tracker struct {
 	status Status // Broker and Queue never change
 	// why nothing moves: the reason of phaseDown and phaseFinishing, or the
 	// trouble that a handler has.
-	why      string
-	logged   string
-	mismatch string
-	version  string
-	said     map[string]bool // cautions
+	why     string
+	logged  string
+	version string
+	said    map[string]bool // cautions and differences
 	// crash is why the session may end the way the ones before it did; empty
 	// since it acknowledged something.
 	crash    string
@@ -210,14 +209,13 @@ func (t *tracker) once(level slog.Level, msg string, args ...any) {
 	}
 }
 
-// differs notes that the topology is not as we would have made it.
-func (t *tracker) differs(err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if text := err.Error(); text != t.mismatch {
-		t.mismatch = text
-		t.log.Warn("consuming from what is there", "difference", text)
+// differs notes in what the topology is not as we would have made it.
+func (t *tracker) differs(differences []*MismatchError) {
+	var all []caution
+	for _, d := range differences {
+		all = append(all, caution{slog.LevelWarn, "consuming from what is there: " + d.Error()})
 	}
+	t.caution(all)
 }
 
 // calmed notes that nothing is wrong any more with the messages of the queue.

@@ -23,6 +23,16 @@ func fromStream(d amqp.Delivery) bool {
 	return ok
 }
 
+// refuse ends the session if a delivery looks like one from a stream, and the
+// queue is one. It asks once.
+func (ss *session) refuse(d amqp.Delivery) error {
+	if !fromStream(d) || ss.sub.suspect {
+		return nil
+	}
+	ss.sub.suspect = true
+	return ss.refuseStream(ss.sub.config.Queue.GenerateName(""))
+}
+
 // refuseStream ends the session if its queue is a stream. It asks only where
 // deliveries look like it, since to ask is to declare.
 func (ss *session) refuseStream(queue string) error {
@@ -41,6 +51,7 @@ func (ss *session) refuseStream(queue string) error {
 // the answers tell.
 func (ss *session) askStream(queue string) (queueArguments, error) {
 	args := amqp.Table{amqp.QueueTypeArg: amqp.QueueTypeStream}
-	err := ss.redeclare(queue, args)
-	return ss.inspect(queue, args, err), err
+	err := ss.make(makeQueue(queue, args))
+	known, _ := ss.inspect(queue, args, err)
+	return known, err
 }

@@ -21,9 +21,9 @@ var (
 	errDeliveriesEnd = errors.New("the channel ended")
 )
 
-// subscriber is a message.Subscriber on one AMQP channel. Deliveries are handed
-// on without waiting for one another, up to the prefetch count, and each is
-// acknowledged when its message is. It connects again for ever.
+// subscriber is a message.Subscriber. Deliveries are handed on without waiting
+// for one another, up to the prefetch count, and each is acknowledged when its
+// message is. It connects again for ever. How it consumes is up to its intake.
 //
 // A message whose handler says no (Nack) is not put back into the queue: it is
 // kept in hand and handed on again after a while, so that nothing loops.
@@ -31,7 +31,10 @@ var (
 // It serves one Subscribe.
 type subscriber struct {
 	config wamqp.Config
-	drain  time.Duration
+	// declaration is what to make before consuming; nil is nothing.
+	declaration *declaration
+	intake      func(*session) intake
+	drain       time.Duration
 	// crashPause is the least time between two sessions of a crash-loop.
 	crashPause time.Duration
 	// probe says whether it makes sense to take deliveries at all; nil is yes.
@@ -118,7 +121,7 @@ func (s *subscriber) attempt(ctx context.Context, out chan<- *message.Message) (
 	if err != nil {
 		return false, err
 	}
-	err = session.pump(ctx)
+	err = session.in.pump(ctx)
 	session.finish(err)
 	return session.acked.Load() > 0, err
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"regexp"
+	"slices"
 	"strconv"
 
 	"github.com/ThreeDotsLabs/watermill"
@@ -20,12 +21,13 @@ func (e *MissingQueueError) Error() string {
 	return fmt.Sprintf("queue %q not found in vhost %q: create it or set topology: declare", e.Queue, e.VHost)
 }
 
-// assertTopology expects the queue to be there.
-type assertTopology struct{ vhost string }
+// asserting is what watermill-amqp knows of topology: the queue is expected to
+// be there. All else is done by the session.
+type asserting struct{ vhost string }
 
 // BuildTopology implements amqp.TopologyBuilder of watermill-amqp. A miss
 // closes the channel.
-func (t assertTopology) BuildTopology(ch *amqp.Channel, queue, _ string, _ wamqp.Config, _ watermill.LoggerAdapter) error {
+func (t asserting) BuildTopology(ch *amqp.Channel, queue, _ string, _ wamqp.Config, _ watermill.LoggerAdapter) error {
 	// The broker ignores everything but the name of a passive declaration.
 	_, err := ch.QueueDeclarePassive(queue, true, false, false, false, nil)
 	switch {
@@ -39,72 +41,150 @@ func (t assertTopology) BuildTopology(ch *amqp.Channel, queue, _ string, _ wamqp
 
 // ExchangeDeclare implements amqp.TopologyBuilder of watermill-amqp. It is for
 // publishers and does nothing.
-func (assertTopology) ExchangeDeclare(*amqp.Channel, string, wamqp.Config) error { return nil }
+func (asserting) ExchangeDeclare(*amqp.Channel, string, wamqp.Config) error { return nil }
 
-// declareTopology makes what is missing.
-type declareTopology struct {
-	bindings    []string
-	deadLetters string // name of the dead-letter exchange
-	vhost       string
+// declaration is what [TopologyDeclare] makes where it is missing.
+type declaration struct {
+	queue        string
+	args         amqp.Table
+	exchange     string // none if empty
+	exchangeKind string
+	bindings     []string
+	deadLetters  string // name of the dead-letter exchange
 }
 
-// deadQueueSuffix names the queue behind the dead-letter exchange.
+// deadQueueSuffix names the queue behind the dead-letter exchange, a place for
+// what RabbitMQ gives up on and would drop otherwise.
 const deadQueueSuffix = ".dead"
 
-// BuildTopology implements amqp.TopologyBuilder of watermill-amqp. A
-// [MismatchError] closes the channel and may leave bindings unmade.
-func (t declareTopology) BuildTopology(ch *amqp.Channel, queue, exchange string, c wamqp.Config, _ watermill.LoggerAdapter) error {
-	if err := t.declareDeadLetters(ch, queue+deadQueueSuffix); err != nil {
-		err = t.explain("dead letters of queue", queue, err)
-		if differs, ok := errors.AsType[*MismatchError](err); ok {
-			differs.deadLetters = true
-		}
-		return err
+// before says what to make before the queue: where its dead letters go.
+func (d declaration) before() []making {
+	dead := d.queue + deadQueueSuffix
+	return []making{
+		makeExchange(d.deadLetters, amqp.ExchangeFanout),
+		makeQueue(dead, amqp.Table{amqp.QueueTypeArg: amqp.QueueTypeQuorum}),
+		makeBinding(dead, "#", d.deadLetters), // a topic exchange that is there needs the key,
 	}
-	if _, err := ch.QueueDeclare(queue, c.Queue.Durable, c.Queue.AutoDelete, c.Queue.Exclusive, false, c.Queue.Arguments); err != nil {
-		return t.explain("queue", queue, err)
-	}
-	if exchange == "" {
+}
+
+// after says what to make when the queue is there: where its messages come from.
+func (d declaration) after() []making {
+	if d.exchange == "" {
 		return nil
 	}
-	if err := t.ExchangeDeclare(ch, exchange, c); err != nil {
+	all := []making{makeExchange(d.exchange, d.exchangeKind)}
+	for _, key := range d.bindings {
+		all = append(all, makeBinding(d.queue, key, d.exchange))
+	}
+	return all
+}
+
+// making is one thing to make.
+type making struct {
+	what string // in words, after "to"
+	do   func(*amqp.Channel) error
+}
+
+func makeExchange(name, kind string) making {
+	return making{fmt.Sprintf("declare exchange %q", name), func(ch *amqp.Channel) error {
+		return ch.ExchangeDeclare(name, kind, true, false, false, false, nil)
+	}}
+}
+
+func makeQueue(name string, args amqp.Table) making {
+	return making{fmt.Sprintf("declare queue %q", name), func(ch *amqp.Channel) error {
+		_, err := ch.QueueDeclare(name, true, false, false, false, args)
+		return err
+	}}
+}
+
+func makeBinding(queue, key, exchange string) making {
+	return making{fmt.Sprintf("bind queue %q to exchange %q with key %q", queue, exchange, key), func(ch *amqp.Channel) error {
+		return ch.QueueBind(queue, key, exchange, false, nil)
+	}}
+}
+
+// prepare sees to the topology: it is as it should be afterwards, or as near to
+// that as the broker has it, and what is to know about it was said.
+func (ss *session) prepare() error {
+	version, _ := ss.conn.Properties["version"].(string)
+	ss.sub.state.connected(version)
+	queue := ss.sub.config.Queue.GenerateName("")
+	var known queueArguments
+	if d := ss.sub.declaration; d != nil {
+		var err error
+		if known, err = ss.declare(*d); err != nil {
+			return err
+		}
+	}
+	c := ss.sub.config
+	if err := ss.onChannel(func(ch *amqp.Channel) error {
+		return c.TopologyBuilder.BuildTopology(ch, queue, "", c, ss.sub.wlog)
+	}); err != nil {
 		return err
 	}
-	for _, key := range t.bindings {
-		if err := ch.QueueBind(queue, key, exchange, false, nil); err != nil {
-			return fmt.Errorf("bind queue %q to exchange %q with key %q: %w", queue, exchange, key, err)
-		}
+	ss.sub.state.caution(cautions(version, known))
+	if ss.sub.suspect {
+		return ss.refuseStream(queue)
 	}
 	return nil
 }
 
-// declareDeadLetters makes a place for what RabbitMQ gives up on, which it
-// would drop otherwise.
-func (t declareTopology) declareDeadLetters(ch *amqp.Channel, queue string) error {
-	if err := ch.ExchangeDeclare(t.deadLetters, amqp.ExchangeFanout, true, false, false, false, nil); err != nil {
-		return err
+// declare makes what is missing, and returns what is known of the queue then.
+// What is there and differs is said, and does not prevent the rest.
+func (ss *session) declare(d declaration) (known queueArguments, err error) {
+	differences, err := ss.makeAll(d.before())
+	if err != nil {
+		return known, err
 	}
-	args := amqp.Table{amqp.QueueTypeArg: amqp.QueueTypeQuorum}
-	if _, err := ch.QueueDeclare(queue, true, false, false, false, args); err != nil {
-		return err
+	err = ss.make(makeQueue(d.queue, d.args))
+	known, differ := ss.inspect(d.queue, d.args, err)
+	switch {
+	case err != nil && len(differ) == 0:
+		return known, err
+	case known.kind() == amqp.QueueTypeStream:
+		return known, &StreamError{Queue: d.queue}
 	}
-	return ch.QueueBind(queue, "", t.deadLetters, false, nil)
+	others, err := ss.makeAll(d.after())
+	ss.sub.state.differs(slices.Concat(differences, differ, others))
+	return known, err
 }
 
-// ExchangeDeclare implements amqp.TopologyBuilder of watermill-amqp.
-func (t declareTopology) ExchangeDeclare(ch *amqp.Channel, exchange string, c wamqp.Config) error {
-	err := ch.ExchangeDeclare(exchange, c.Exchange.Type, c.Exchange.Durable, c.Exchange.AutoDeleted, c.Exchange.Internal, false, c.Exchange.Arguments)
-	return t.explain("exchange", exchange, err)
+// makeAll makes things, and returns in what those differ that are there.
+func (ss *session) makeAll(all []making) (differences []*MismatchError, err error) {
+	for _, m := range all {
+		err := ss.make(m)
+		differs, ok := errors.AsType[*MismatchError](err)
+		switch {
+		case ok:
+			differences = append(differences, differs)
+		case err != nil:
+			return differences, err
+		}
+	}
+	return differences, nil
 }
 
-func (t declareTopology) explain(what, name string, err error) error {
+// make makes one thing. A [MismatchError] says that it is there and differs.
+func (ss *session) make(m making) error {
+	err := ss.onChannel(m.do)
 	switch {
 	case err == nil:
 		return nil
 	case hasCode(err, amqp.PreconditionFailed):
 		return mismatch(err)
 	}
-	return fmt.Errorf("declare %s %q: %w", what, name, err)
+	return fmt.Errorf("%s: %w", m.what, err)
+}
+
+// onChannel does something on a channel of its own, since an error closes it.
+func (ss *session) onChannel(do func(*amqp.Channel) error) error {
+	ch, err := ss.conn.Channel()
+	if err != nil {
+		return fmt.Errorf("open a channel: %w", err)
+	}
+	defer ch.Close()
+	return do(ch)
 }
 
 // MismatchError says that something is there already and differs from what
@@ -116,8 +196,6 @@ type MismatchError struct {
 	Found     string
 	err       error
 	foundType string // RabbitMQ's name for the type of Found, empty if it gave none
-	// deadLetters says that it is part of the place for dead letters.
-	deadLetters bool
 }
 
 // Error implements error.

@@ -44,28 +44,65 @@ func TestTopologyDeclare(t *testing.T) {
 		require.NoError(t, w.channel().Publish("shop", "any.thing", true, false, plain("a")))
 		w.settled(1)
 	})
-	t.Run("uses a queue that is there and differs, and says once how", func(t *testing.T) {
+	t.Run("binds a queue that is there and differs, and says once in what", func(t *testing.T) {
 		w := newWorld(t)
 		w.declareWith("orders", nil) // a classic one
 		w.config.Topology, w.config.Exchange = bridge.TopologyDeclare, "shop"
-		w.publish(plain("a"))
+		w.config.Bindings = []string{"order.*", "payment.failed", "refund.#"}
 		w.start()
-		w.eventually("the event", func() bool { return w.stored() == 1 })
+		w.eventually("a consumer", w.ready)
+		ch := w.channel()
+		for _, key := range []string{"order.placed", "payment.failed", "refund.full.late"} {
+			require.NoError(t, ch.Publish("shop", key, true, false, plain(key)))
+		}
+		w.eventually("the events", func() bool { return w.stored() == 3 })
 		require.NoError(t, w.vhost.CloseConnections(t.Context(), "for the test"))
 		w.eventually("another session", func() bool { return w.bridge.Status().Reconnects == 1 && w.ready() })
-		w.settled(1)
-		require.Equal(t, 1, w.said.count(fmt.Sprintf("queue 'orders' in vhost '%s' is there and differs: x-", w.vhost.Name)), w.said.all())
+		w.settled(3)
+		for _, difference := range []string{
+			"x-queue-type expected quorum, found none", "x-dead-letter-exchange expected orders.dlx, found none",
+		} {
+			require.Equal(t, 1, w.said.count(fmt.Sprintf("queue 'orders' in vhost '%s' is there and differs: %s", w.vhost.Name, difference)), w.said.all())
+		}
+		w.deadLettersOf("shop.dead", "orders.dlx")
 	})
-	t.Run("uses what is there if the exchange is of another kind", func(t *testing.T) {
+	t.Run("uses exchanges that are of another kind, and makes the rest", func(t *testing.T) {
 		w := newWorld(t)
-		w.declareWith("orders", amqp.Table{amqp.QueueTypeArg: amqp.QueueTypeQuorum, "x-dead-letter-exchange": "orders.dlx", "x-delivery-limit": 20})
-		require.NoError(t, w.channel().ExchangeDeclare("shop", amqp.ExchangeFanout, true, false, false, false, nil))
+		ch := w.channel()
+		require.NoError(t, ch.ExchangeDeclare("shop", amqp.ExchangeDirect, true, false, false, false, nil))
+		require.NoError(t, ch.ExchangeDeclare("orders.dlx", amqp.ExchangeTopic, true, false, false, false, nil))
 		w.config.Topology, w.config.Exchange = bridge.TopologyDeclare, "shop"
-		w.publish(plain("a"))
+		w.config.Bindings = []string{"placed", "failed"}
 		w.start()
-		w.settled(1)
-		require.Equal(t, 1, w.said.count("type expected topic, found fanout"), w.said.all())
+		w.eventually("a consumer", w.ready)
+		for _, key := range w.config.Bindings {
+			require.NoError(t, ch.Publish("shop", key, true, false, plain(key)))
+		}
+		w.settled(2)
+		require.Equal(t, 1, w.said.count("exchange 'shop' in vhost '"+w.vhost.Name+"' is there and differs: type expected topic, found direct"), w.said.all())
+		require.Equal(t, 1, w.said.count("type expected fanout, found topic"), w.said.all())
+		w.deadLettersOf("given.up", "orders.dlx")
 	})
+	t.Run("uses a queue of dead letters that differs, and makes the rest", func(t *testing.T) {
+		w := newWorld(t)
+		w.declareWith("orders.dead", nil)
+		w.config.Topology, w.config.Exchange = bridge.TopologyDeclare, "shop"
+		w.start()
+		w.eventually("a consumer", w.ready)
+		require.NoError(t, w.channel().Publish("shop", "any", true, false, plain("a")))
+		w.settled(1)
+		require.Equal(t, 1, w.said.count("queue 'orders.dead' in vhost '"+w.vhost.Name+"' is there and differs: x-queue-type expected quorum, found none"), w.said.all())
+		w.deadLettersOf("given.up", "orders.dlx")
+	})
+}
+
+// deadLettersOf ensures that what is dead-lettered to an exchange with a key is kept.
+func (w *world) deadLettersOf(key, exchange string) {
+	w.Helper()
+	ch := w.channel()
+	require.NoError(w, ch.Publish(exchange, key, true, false, plain("given up")))
+	w.config.Queue = "orders.dead"
+	w.eventually("a dead letter of the broker's", func() bool { return w.waiting(ch) == 1 })
 }
 
 func TestConfig(t *testing.T) {

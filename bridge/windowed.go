@@ -1,0 +1,142 @@
+package bridge
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// windowed is an intake by one channel with one consumer. Its prefetch count is
+// the window.
+type windowed struct {
+	*session
+	ch         *amqp.Channel
+	deliveries <-chan amqp.Delivery
+	cancelled  chan string
+	closed     chan *amqp.Error
+	acks       acks
+}
+
+func newWindowed(ss *session) intake { return &windowed{session: ss} }
+
+func (w *windowed) open(ctx context.Context) (err error) {
+	c := w.sub.config
+	if w.conn, err = dial(ctx, c.Connection); err != nil {
+		return fmt.Errorf("connect to %s: %w", w.sub.state.status.Broker, err)
+	}
+	if err := w.prepare(); err != nil {
+		return err
+	}
+	if w.ch, err = w.conn.Channel(); err != nil {
+		return fmt.Errorf("open a channel: %w", err)
+	}
+	if err := w.ch.Qos(w.window, 0, false); err != nil {
+		return fmt.Errorf("set the window: %w", err)
+	}
+	w.cancelled = w.ch.NotifyCancel(make(chan string, 1))
+	w.closed = w.ch.NotifyClose(make(chan *amqp.Error, 1))
+	queue := c.Queue.GenerateName("")
+	w.deliveries, err = w.ch.Consume(queue, c.Consume.Consumer, false, c.Consume.Exclusive, false, false, c.Consume.Arguments)
+	if err != nil {
+		// The first delivery may be quicker than this call.
+		return fmt.Errorf("consume queue %q: %w", queue, unreadable(err))
+	}
+	return nil
+}
+
+func (w *windowed) pump(ctx context.Context) error {
+	defer func() { _ = w.ch.Cancel(w.sub.config.Consume.Consumer, true) }()
+	for {
+		select {
+		case <-ctx.Done():
+			return errStopping
+		case err := <-w.given:
+			return &DestinationError{err}
+		case <-w.calm:
+			return errCalm
+		case d, ok := <-w.deliveries:
+			if !ok {
+				return w.reason()
+			}
+			if ctx.Err() != nil {
+				return errStopping // what is not taken comes again
+			}
+			if err := w.refuse(d); err != nil {
+				return err
+			}
+			w.take(ctx, d)
+		}
+	}
+}
+
+// reason says why there are no more deliveries.
+func (w *windowed) reason() error {
+	select {
+	case _, said := <-w.cancelled:
+		if said { // closed without a word when the channel ends
+			return errCancelled
+		}
+	default:
+	}
+	select {
+	case err := <-w.closed:
+		return w.lost(err)
+	case <-time.After(closeTimeout):
+		return errDeliveriesEnd
+	}
+}
+
+// take hands one delivery on and looks after it from then on.
+func (w *windowed) take(ctx context.Context, d amqp.Delivery) {
+	taken := time.Now()
+	w.acks.took(d.DeliveryTag)
+	msg := w.hand(ctx, d)
+	if msg == nil {
+		return
+	}
+	go func() {
+		if w.await(d, msg) {
+			w.ack(handled{d, taken})
+		}
+	}()
+}
+
+// ack acknowledges h, or leaves it to whoever is acknowledging already.
+func (w *windowed) ack(h handled) {
+	if !w.acks.add(h) {
+		return
+	}
+	for {
+		together, alone := w.acks.next()
+		if len(together)+len(alone) == 0 {
+			return
+		}
+		if len(together) > 0 {
+			w.ackOnce(together)
+		}
+		for i := range alone {
+			w.ackOnce(alone[i : i+1])
+		}
+	}
+}
+
+// ackOnce acknowledges one delivery, or several if nothing before the last of
+// them is outstanding.
+func (w *windowed) ackOnce(of []handled) {
+	err := of[len(of)-1].delivery.Ack(len(of) > 1)
+	for _, h := range of {
+		if err != nil {
+			w.letGo()
+		} else {
+			w.acknowledged(h.taken)
+		}
+	}
+}
+
+func (w *windowed) giveBack() {
+	// All that is not acknowledged, at once. Since RabbitMQ 4.3 this does not
+	// count as a failed delivery, while a channel's end does.
+	_ = w.ch.Nack(0, true, true)
+}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"tidings/dispatcher/letters"
 	"tidings/streams"
 	"tidings/streams/event"
 )
@@ -33,7 +34,7 @@ func (d *Dispatcher) putLetter(ctx context.Context, h history, cause event.Cause
 		Cause: cause, Stage: event.StageDispatcher, Detail: detail,
 		Generation: h.state.Generation, At: d.now(), Event: &h.ref, State: &state,
 	}
-	stored, err := d.copyOf(ctx, h.ref)
+	stored, err := d.stored(ctx, h)
 	switch {
 	case errors.Is(err, streams.ErrNotFound), errors.Is(err, streams.ErrForeign):
 		letter.Cause = event.CauseEventMissing
@@ -43,6 +44,25 @@ func (d *Dispatcher) putLetter(ctx context.Context, h history, cause event.Cause
 		letter.Envelope, letter.Data = &stored.Envelope, stored.Envelope.Data
 	}
 	return d.put(ctx, letter, h.ref.Sequence)
+}
+
+// dropLetter removes the letter of an event that an operator requeued and that
+// has settled since. The steward does it where a crash came in between.
+func (d *Dispatcher) dropLetter(ctx context.Context, h history) error {
+	if h.state.Generation == 0 {
+		return nil // nobody requeued it
+	}
+	err := d.persist(ctx, "remove a dead letter", func(ctx context.Context) error {
+		letter, at, err := d.log.DeadLetters.Get(ctx, h.ref.Tenant, h.ref.Key)
+		if err != nil || !letters.Over(letter.Generation, h.state) {
+			return err
+		}
+		return d.log.DeadLetters.Remove(ctx, at)
+	})
+	if errors.Is(err, streams.ErrNotFound) || errors.Is(err, streams.ErrForeign) {
+		return nil // it is gone, or no letter of ours
+	}
+	return err
 }
 
 // buryConflict keeps a second event that claims a known identity with another

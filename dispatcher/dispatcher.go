@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"tidings/dispatcher/letters"
 	"tidings/dispatcher/plan"
 	"tidings/streams"
 	"tidings/streams/event"
@@ -48,6 +49,7 @@ type Options struct {
 // with New; it does nothing before Run.
 type Dispatcher struct {
 	log          *streams.Log
+	payloads     letters.Payloads
 	rules        rules
 	planner      Planner
 	channels     map[string]*outlet
@@ -71,7 +73,7 @@ func New(o Options) (*Dispatcher, error) {
 		return nil, errors.New("dispatcher: Log, Planner, Owner.Instance and Owner.Boot are needed")
 	}
 	d := &Dispatcher{
-		log: o.Log, planner: o.Planner, suppressions: o.Suppressions, now: o.Now, logger: o.Logger,
+		log: o.Log, payloads: letters.Payloads{Events: o.Log.Events, Letters: o.Log.DeadLetters}, planner: o.Planner, suppressions: o.Suppressions, now: o.Now, logger: o.Logger,
 		rules:    rules{me: o.Owner, crashes: o.Crashes, staleness: o.Staleness, skew: 5 * time.Second},
 		channels: map[string]*outlet{}, policies: map[string]Policy{},
 		consume: o.Consume, settleWithin: 30 * time.Second, appendWithin: 5 * time.Second,

@@ -107,24 +107,29 @@ func (d *Dispatcher) refOf(ctx context.Context, del *streams.Delivery) (event.Re
 }
 
 // sourceOf returns where to read the event from: the delivery itself if it is
-// the copy that the history is about, else EVENTS.
-func (d *Dispatcher) sourceOf(del *streams.Delivery, ref event.Ref) source {
-	if del.FromEvents() && del.Wakeup().Sequence == ref.Sequence {
+// the copy that the history is about, else EVENTS or the event's dead letter.
+func (d *Dispatcher) sourceOf(del *streams.Delivery, h history) source {
+	if del.FromEvents() && del.Wakeup().Sequence == h.ref.Sequence && h.state.Edited == nil {
 		return func(context.Context) (streams.StoredEvent, error) { return del.Event() }
 	}
-	return func(ctx context.Context) (streams.StoredEvent, error) { return d.copyOf(ctx, ref) }
+	return func(ctx context.Context) (streams.StoredEvent, error) { return d.stored(ctx, h) }
 }
 
-// copyOf reads the stored copy of an event. It is not found where its place is
-// taken by another event, as after the stream was lost and made anew.
+// copyOf reads the stored copy of an event.
 func (d *Dispatcher) copyOf(ctx context.Context, ref event.Ref) (stored streams.StoredEvent, err error) {
 	err = d.persist(ctx, "read the event", func(ctx context.Context) (err error) {
-		stored, err = d.log.Events.Get(ctx, ref.Sequence)
+		stored, err = d.payloads.Copy(ctx, ref)
 		return err
 	})
-	if err == nil && (stored.Ref.Key != ref.Key || stored.Ref.Tenant != ref.Tenant) {
-		return streams.StoredEvent{}, fmt.Errorf("copy %d of event %s: %w: another event is there", ref.Sequence, ref.Key, streams.ErrNotFound)
-	}
+	return stored, err
+}
+
+// stored reads the event with the payload in force.
+func (d *Dispatcher) stored(ctx context.Context, h history) (stored streams.StoredEvent, err error) {
+	err = d.persist(ctx, "read the event", func(ctx context.Context) (err error) {
+		stored, err = d.payloads.Of(ctx, h.ref, h.state)
+		return err
+	})
 	return stored, err
 }
 
@@ -144,7 +149,7 @@ func (d *Dispatcher) look(del *streams.Delivery, h history, known bool) look {
 func (d *Dispatcher) act(ctx context.Context, del *streams.Delivery, h history, dec decision) error {
 	switch dec.action {
 	case actAck:
-		return nil
+		return d.dropLetter(ctx, h)
 	case actDuplicate:
 		return d.auditDuplicate(ctx, del, h.ref)
 	case actConflict:
@@ -165,7 +170,7 @@ func (d *Dispatcher) act(ctx context.Context, del *streams.Delivery, h history, 
 			return err
 		}
 		defer leave()
-		return d.claim(ctx, h, d.sourceOf(del, h.ref), crashes(dec)...)
+		return d.claim(ctx, h, d.sourceOf(del, h), crashes(dec)...)
 	}
 	return fmt.Errorf("no such action: %s", dec.action)
 }

@@ -180,7 +180,7 @@ func (w *work) call(ctx context.Context, ch *outlet, m event.Message, round, try
 	callCtx, cancel := context.WithTimeout(ctx, ch.Policy.Timeout)
 	defer cancel()
 	started := w.now()
-	receipt, err := safeSend(callCtx, ch.Sender, outgoing(w.ref, w.plan[m.ID]))
+	receipt, err := safeSend(callCtx, ch.Sender, outgoing(w.ref, w.plan[m.ID], w.state.IdempotencyKey(m.ID)))
 	result, code, after := channel.Classify(err)
 	if err == nil {
 		code = receipt.Code
@@ -214,9 +214,9 @@ func safeSend(ctx context.Context, s channel.Sender, m channel.Message) (receipt
 	return s.Send(ctx, m)
 }
 
-func outgoing(ref event.Ref, m plan.Message) channel.Message {
+func outgoing(ref event.Ref, m plan.Message, id string) channel.Message {
 	return channel.Message{
-		ID: m.ID, Key: ref.Key, Tenant: ref.Tenant, EventID: ref.ID, EventType: ref.Type, To: m.Address,
+		ID: id, Key: ref.Key, Tenant: ref.Tenant, EventID: ref.ID, EventType: ref.Type, To: m.Address,
 		Subject: m.Content.Subject, Text: m.Content.Text, HTML: m.Content.HTML,
 		Body: m.Content.Body, ContentType: m.Content.ContentType,
 	}

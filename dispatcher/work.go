@@ -128,7 +128,7 @@ func (e *brokenError) Error() string { return string(e.cause) + ": " + e.detail 
 func (w *work) prepare(ctx context.Context) ([]event.Fact, error) {
 	stored, err := w.source(ctx)
 	if errors.Is(err, streams.ErrNotFound) {
-		return nil, &brokenError{event.CauseEventMissing, fmt.Sprintf("the copy %d in EVENTS is gone", w.ref.Sequence)}
+		return nil, &brokenError{event.CauseEventMissing, fmt.Sprintf("the copy %d in EVENTS is gone, and no dead letter has the payload", w.ref.Sequence)}
 	}
 	if err != nil && ctx.Err() == nil {
 		return nil, &brokenError{event.CauseUndecodable, err.Error()}
@@ -208,8 +208,10 @@ func (w *work) record(ctx context.Context, facts []event.Fact) (again bool, err 
 		return false, w.bury(ctx, h, end.cause, undelivered(h.state))
 	case end.wait != nil:
 		return false, w.schedule(ctx, h)
+	case end.again:
+		return true, nil
 	}
-	return end.again, nil
+	return false, w.dropLetter(ctx, h)
 }
 
 // note records results while other calls go on, which the renewed claim names. A

@@ -135,7 +135,8 @@ func generationOf(e Entry) int {
 	return n
 }
 
-// Get returns the letter under a key and its sequence, or [ErrNotFound].
+// Get returns the letter under a key and its sequence, [ErrNotFound], or
+// [ErrForeign] if what is there is no letter.
 func (d *DeadLetters) Get(ctx context.Context, tenant string, key event.Key) (event.Letter, uint64, error) {
 	subject, err := LetterSubject(tenant, key)
 	if err != nil {
@@ -147,7 +148,7 @@ func (d *DeadLetters) Get(ctx context.Context, tenant string, key event.Key) (ev
 	}
 	var l event.Letter
 	if err := json.Unmarshal(e.Data, &l); err != nil {
-		return event.Letter{}, 0, fmt.Errorf("decode letter %s at %d: %w", key, e.Sequence, err)
+		return event.Letter{}, 0, fmt.Errorf("decode letter %s at %d: %w: %w", key, e.Sequence, ErrForeign, err)
 	}
 	return l, e.Sequence, nil
 }

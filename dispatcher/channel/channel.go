@@ -28,7 +28,8 @@ import (
 // contents that it can carry: e-mail takes Subject, Text and HTML, a webhook
 // takes Body and ContentType.
 type Message struct {
-	// ID is the message id, the same in every try. It becomes the e-mail's
+	// ID is what a repeat is known by, the same in every try: the message id, and
+	// another one once an operator has edited the payload. It becomes the e-mail's
 	// Message-ID and the webhook's webhook-id.
 	ID string
 

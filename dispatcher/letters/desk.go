@@ -1,0 +1,151 @@
+package letters
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+	"unicode"
+
+	"tidings/streams"
+	"tidings/streams/event"
+)
+
+// Outcomes holds the histories. [streams.Outcomes] is one.
+type Outcomes interface {
+	Last(ctx context.Context, tenant string, key event.Key) (streams.StoredRecord, error)
+	Next(ctx context.Context, tenant string, key event.Key, after uint64) (streams.StoredRecord, error)
+	Append(ctx context.Context, r event.Record, after uint64) (streams.Position, error)
+}
+
+// Store holds the letters. [streams.DeadLetters] is one.
+type Store interface {
+	Get(ctx context.Context, tenant string, key event.Key) (event.Letter, uint64, error)
+}
+
+// Waker publishes wake-ups. [streams.Retries] is one.
+type Waker interface {
+	Wake(ctx context.Context, w streams.Wakeup) error
+}
+
+// Options are what a Desk needs. Outcomes, Letters and Waker have no defaults.
+type Options struct {
+	Outcomes Outcomes
+	Letters  Store
+	Waker    Waker
+	Now      func() time.Time // nil: time.Now
+	Logger   *slog.Logger     // nil: discard
+}
+
+// Desk is where operators say what becomes of dead letters. Its methods may be
+// called by any number of goroutines and processes. They wait out trouble with
+// the log until ctx is done; then the error wraps that of the log, and
+// [streams.ErrUnknown] among them says that the thing may be done nevertheless.
+type Desk struct{ o Options }
+
+// New returns a desk.
+func New(o Options) *Desk {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Desk{o}
+}
+
+// Word is what an operator says: who, and why.
+type Word struct {
+	Operator string // never empty, and on one line
+	Reason   string
+	// Replay is the id of the replay plan that it is a part of, if any.
+	Replay string
+}
+
+// ErrWord means that it is not said who wants something or, where it must be, why.
+var ErrWord = errors.New("not said")
+
+// The longest names and reasons, in bytes: they go into histories for good.
+const (
+	maxOperator = 200
+	maxReason   = 2000
+)
+
+func (w Word) check() error {
+	switch {
+	case strings.TrimSpace(w.Operator) == "":
+		return fmt.Errorf("who wants this is %w: name the operator", ErrWord)
+	case len(w.Operator) > maxOperator || strings.ContainsFunc(w.Operator, unicode.IsControl):
+		return fmt.Errorf("who wants this is %w: the operator's name is one line of at most %d bytes", ErrWord, maxOperator)
+	case len(w.Reason) > maxReason:
+		return fmt.Errorf("why is %w: the reason has at most %d bytes", ErrWord, maxReason)
+	}
+	return nil
+}
+
+// Target names a dead letter as the operator saw it.
+type Target struct {
+	Tenant string
+	Key    event.Key
+	// Sequence is that of the letter in DEADLETTERS; 0: whichever is there.
+	Sequence uint64
+}
+
+// letter returns the letter that is meant.
+func (d *Desk) letter(ctx context.Context, t Target) (event.Letter, uint64, error) {
+	letter, at, err := d.o.Letters.Get(ctx, t.Tenant, t.Key)
+	if err != nil {
+		return event.Letter{}, 0, fmt.Errorf("dead letter %s: %w", t.Key, err)
+	}
+	if t.Sequence != 0 && t.Sequence != at {
+		return event.Letter{}, 0, d.conflict(ctx, letter.Tenant, letter.Key, "it is another letter than the one that was looked at")
+	}
+	return letter, at, nil
+}
+
+// end is where a history ends.
+type end struct {
+	ref   event.Ref
+	state event.State
+	seq   uint64 // of the last record; 0: there is none
+}
+
+func (d *Desk) end(ctx context.Context, tenant string, key event.Key) (end, error) {
+	last, err := d.o.Outcomes.Last(ctx, tenant, key)
+	switch {
+	case errors.Is(err, streams.ErrNotFound):
+		return end{}, nil
+	case err != nil:
+		return end{}, err
+	}
+	return end{ref: last.Record.Event, state: last.Record.State, seq: last.Sequence}, nil
+}
+
+// extend appends what decide says of the end of a history. Where somebody else
+// appended in between, it is decided again by what is there then.
+func (d *Desk) extend(ctx context.Context, tenant string, key event.Key, decide func(end) (event.Ref, []event.Fact, error)) (event.Record, uint64, error) {
+	for {
+		e, err := d.end(ctx, tenant, key)
+		if err != nil {
+			return event.Record{}, 0, err
+		}
+		ref, facts, err := decide(e)
+		if err != nil {
+			return event.Record{}, 0, err
+		}
+		rec := event.NewRecord(ref, e.state, d.o.Now(), facts...)
+		pos, err := d.o.Outcomes.Append(ctx, rec, e.seq)
+		conflict, lost := errors.AsType[*streams.ConflictError](err)
+		switch {
+		case lost && conflict.Landed != 0:
+			return rec, conflict.Landed, nil
+		case lost:
+			continue
+		case err != nil:
+			return event.Record{}, 0, err
+		}
+		return rec, pos.Sequence, nil
+	}
+}

@@ -43,6 +43,8 @@ type Options struct {
 	Consume streams.ConsumeOptions
 	Now     func() time.Time // nil: time.Now
 	Logger  *slog.Logger     // nil: discard
+	// Steady leaves out the jitter of pauses, so that a simulation can be repeated.
+	Steady bool
 }
 
 // Dispatcher is the part that takes events from EVENTS and RETRIES. Make one
@@ -60,6 +62,7 @@ type Dispatcher struct {
 	appendWithin time.Duration // for an append that is under way then, and for putting a claim back
 	now          func() time.Time
 	logger       *slog.Logger
+	steady       bool
 
 	hand    inHand
 	trouble trouble
@@ -74,6 +77,7 @@ func New(o Options) (*Dispatcher, error) {
 	}
 	d := &Dispatcher{
 		log: o.Log, payloads: letters.Payloads{Events: o.Log.Events, Letters: o.Log.DeadLetters}, planner: o.Planner, suppressions: o.Suppressions, now: o.Now, logger: o.Logger,
+		steady:   o.Steady,
 		rules:    rules{me: o.Owner, crashes: o.Crashes, staleness: o.Staleness, skew: 5 * time.Second},
 		channels: map[string]*outlet{}, policies: map[string]Policy{},
 		consume: o.Consume, settleWithin: 30 * time.Second, appendWithin: 5 * time.Second,

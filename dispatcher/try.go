@@ -138,7 +138,7 @@ func (w *work) tryMessage(ctx context.Context, m event.Message, round int) []eve
 	ch := w.channels[m.Channel]
 	var facts []event.Fact
 	for tries := m.RoundTries; tries < ch.Policy.Tries; {
-		wait := max(ch.Policy.pause(tries), m.RetryAfter.Sub(w.now()))
+		wait := max(w.jitter(ch.Policy.pause(tries)), m.RetryAfter.Sub(w.now()))
 		if !w.pause(ctx, wait) || !ch.acquire(ctx, w.until.Add(-ch.Policy.Timeout)) {
 			return facts
 		}

@@ -197,7 +197,7 @@ func (c *consumption) beat(ctx context.Context) {
 // pull takes messages until ctx is done. It returns an error only if there is
 // a consumer that must not be changed.
 func (c *consumption) pull(ctx context.Context) error {
-	pause := newBackOff()
+	pause := c.pauses()
 	said := ""
 	for ctx.Err() == nil {
 		taken, err := c.pullWhileConnected(ctx)

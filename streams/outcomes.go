@@ -86,7 +86,7 @@ func recordMessage(r event.Record, after uint64) (*nats.Msg, error) {
 
 func (o *Outcomes) appendUntil(ctx context.Context, msg *nats.Msg, r event.Record, after uint64) (Position, error) {
 	var position Position
-	err := repeat(ctx, func(maybeStored bool) error {
+	err := repeat(ctx, o.pauses(), func(maybeStored bool) error {
 		e := newEntry(msg, msg.Subject)
 		e.after, e.conditional = after, true
 		err := o.commits.append(ctx, e)
@@ -259,7 +259,7 @@ func (o *Outcomes) AppendDuplicate(ctx context.Context, d event.Duplicate) error
 		return fmt.Errorf("append duplicate of event %s: %w", d.Event.Key, err)
 	}
 	msg := &nats.Msg{Subject: AuditSubject(d.Event.Tenant), Header: duplicateHeaders(d), Data: data}
-	err = repeat(ctx, func(bool) error { return o.commits.append(ctx, newEntry(msg, d.ID)) })
+	err = repeat(ctx, o.pauses(), func(bool) error { return o.commits.append(ctx, newEntry(msg, d.ID)) })
 	if err != nil {
 		return fmt.Errorf("append duplicate of event %s: %w", d.Event.Key, err)
 	}

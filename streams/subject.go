@@ -11,6 +11,7 @@ import (
 //
 //	events.<tenant>.<type…>    outcomes.<tenant>.<key>   audit.<tenant>   plans.<id>
 //	dead.<tenant>.<key>        retries.<tenant>.<key>    schedules.<key>
+//	aside.<channel>.<key>
 //
 // Tenants and types come from strangers. An over-long subject makes the server
 // close the connection for good, and an empty token looks like JetStream being
@@ -55,6 +56,14 @@ func WakeupSubject(tenant string, key event.Key) (string, error) {
 
 // ScheduleSubject returns the subject of an event's schedule in RETRIES.
 func ScheduleSubject(key event.Key) (string, error) { return keySubject("schedules.", key) }
+
+// AsideSubject returns the subject in RETRIES of an event that is set aside until
+// a channel has room for it.
+func AsideSubject(channel string, key event.Key) (string, error) {
+	return keySubject("aside."+encodeToken(channel)+".", key)
+}
+
+func asideSubjects(channel string) string { return "aside." + encodeToken(channel) + ".*" }
 
 func keySubject(prefix string, key event.Key) (string, error) {
 	if !key.Valid() {

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"os/user"
 	"strings"
 	"sync"
 
@@ -25,8 +26,8 @@ type cli struct {
 	environ  []string
 	self     string // how the binary was started
 
-	url, token, tokenFile, configPath, data string
-	json                                    bool
+	url, token, tokenFile, configPath, data, operator string
+	json                                              bool
 }
 
 // getenv returns a variable of the environment, empty if it is not set.
@@ -78,7 +79,24 @@ func (c *cli) client() (*api.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &api.Client{BaseURL: base, Token: token, Behind: c.behind()}, nil
+	return &api.Client{BaseURL: base, Token: token, Operator: c.whoAmI(), Behind: c.behind()}, nil
+}
+
+// whoAmI is the operator that histories name: who is at the keyboard, unless
+// somebody else is named. It is never empty.
+func (c *cli) whoAmI() string {
+	if name := first(c.operator, c.getenv("TIDINGS_OPERATOR")); name != "" {
+		return name
+	}
+	name := first(c.getenv("USER"), c.getenv("LOGNAME"))
+	if u, err := user.Current(); name == "" && err == nil {
+		name = u.Username
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "localhost"
+	}
+	return first(name, "somebody") + "@" + host
 }
 
 // behind warns, once a command, that what it shows may be out of date.

@@ -18,7 +18,7 @@ import (
 const listLettersCommand = "tidings deadletters list"
 
 func newDeadLetters(c *cli) *cobra.Command {
-	return group("deadletters", "What needs an operator", newDeadLettersList(c), newDeadLettersShow(c))
+	return group("deadletters", "What needs an operator", newDeadLettersList(c), newDeadLettersShow(c), newDeadLettersRequeue(c))
 }
 
 func newDeadLettersList(c *cli) *cobra.Command {
@@ -61,14 +61,22 @@ func (c *cli) listLetters(ctx context.Context, q api.LetterQuery) error {
 	rows := make([][]string, len(page.Items))
 	for i, l := range page.Items {
 		rows[i] = []string{
-			clock(l.At), string(l.Key), l.Tenant, string(l.Cause), string(l.Stage), l.Type, l.EventID, strconv.Itoa(l.Size), l.Detail,
+			clock(l.At), string(l.Key), l.Tenant, string(l.Cause), letterStatus(l), string(l.Stage), l.Type, l.EventID, strconv.Itoa(l.Size), l.Detail,
 		}
 	}
-	if err := c.table([]string{"AT", "KEY", "TENANT", "CAUSE", "STAGE", "TYPE", "ID", "BYTES", "DETAIL"}, rows); err != nil {
+	if err := c.table([]string{"AT", "KEY", "TENANT", "CAUSE", "STATUS", "STAGE", "TYPE", "ID", "BYTES", "DETAIL"}, rows); err != nil {
 		return err
 	}
 	c.more(page.Next)
 	return nil
+}
+
+// letterStatus says what is happening about a letter.
+func letterStatus(l api.LetterLine) string {
+	if l.Phase != "" {
+		return fmt.Sprintf("%s, %s", l.Status, l.Phase)
+	}
+	return string(l.Status)
 }
 
 func newDeadLettersShow(c *cli) *cobra.Command {

@@ -32,6 +32,7 @@ func newRoot(c *cli) *cobra.Command {
 	flags.StringVar(&c.tokenFile, "token-file", "", "file with its token (TIDINGS_TOKEN_FILE)")
 	flags.StringVar(&c.configPath, "config", "", "configuration file (TIDINGS_CONFIG)")
 	flags.StringVar(&c.data, "data", "", "data directory (TIDINGS_DATA)")
+	flags.StringVar(&c.operator, "operator", "", "who does this, for the history (TIDINGS_OPERATOR); you at this host, if not set")
 	flags.BoolVar(&c.json, "json", false, "print JSON; of serve: write the log as JSON on a terminal too")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%s", err) })
 	root.AddCommand(commands(c)...)

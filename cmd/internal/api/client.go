@@ -26,6 +26,8 @@ import (
 type Client struct {
 	BaseURL string // such as http://127.0.0.1:8420
 	Token   string
+	// Operator is who wants what is done with this client; it goes into histories.
+	Operator string
 	// HTTP makes the requests; nil takes one with a timeout of a minute. It is
 	// never to follow redirects, which would send the token somewhere else.
 	HTTP *http.Client
@@ -113,14 +115,14 @@ func (c *Client) History(ctx context.Context, key event.Key) ([]store.Entry, err
 }
 
 // DeadLetters returns a page of the dead-letter list, newest first.
-func (c *Client) DeadLetters(ctx context.Context, q store.LetterQuery) (store.Page[store.Letter], error) {
+func (c *Client) DeadLetters(ctx context.Context, q store.LetterQuery) (LetterLines, error) {
 	v := values{}
 	v.set("tenant", q.Tenant)
 	v.set("cause", string(q.Cause))
 	v.set("kind", string(q.Kind))
 	v.set("type", q.Type)
 	v.page(q.Since, q.Until, q.Limit, q.Cursor)
-	return get[store.Page[store.Letter]](ctx, c, "/v1/deadletters", v)
+	return get[LetterLines](ctx, c, "/v1/deadletters", v)
 }
 
 // DeadLetter returns a dead letter with its payload.
@@ -235,6 +237,9 @@ func (c *Client) do(ctx context.Context, method, path string, header http.Header
 		req.Header[name] = v
 	}
 	req.Header.Set("Authorization", "Bearer "+c.Token)
+	if c.Operator != "" {
+		req.Header.Set(OperatorHeader, c.Operator)
+	}
 	res, err := c.http().Do(req)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -302,6 +307,9 @@ func (c *Client) refusal(res *http.Response, body []byte) error {
 		Status: res.StatusCode, Name: strings.TrimPrefix(p.Type, problemPrefix), Detail: p.Detail,
 	}
 	for _, d := range p.Errors {
+		if d.Location == locationDeed { // the detail says it too
+			continue
+		}
 		problem.Details = append(problem.Details, detail(d))
 	}
 	return problem

@@ -28,6 +28,11 @@ type letterInput struct {
 	Key string `path:"key"`
 }
 
+type letterOutput struct {
+	ETag string `header:"ETag" doc:"names the letter as it is, for If-Match"`
+	Body event.Letter
+}
+
 // rawOutput is never shown by a browser: what came may be a page with scripts.
 type rawOutput struct {
 	ContentType string `header:"Content-Type"`
@@ -56,7 +61,7 @@ func (s *Server) registerLetters(api huma.API) {
 	}, s.getPayload)
 }
 
-func (s *Server) listLetters(_ context.Context, in *lettersInput) (*answer[store.Page[store.Letter]], error) {
+func (s *Server) listLetters(_ context.Context, in *lettersInput) (*answer[LetterLines], error) {
 	page, err := s.Ledger.DeadLetters(store.LetterQuery{
 		Tenant: in.Tenant, Cause: event.Cause(in.Cause), Kind: event.LetterKind(in.Kind), Type: in.Type,
 		Since: in.Since, Until: in.Until, Limit: in.Limit, Cursor: in.Cursor,
@@ -64,19 +69,23 @@ func (s *Server) listLetters(_ context.Context, in *lettersInput) (*answer[store
 	if err != nil {
 		return nil, s.failure(err)
 	}
-	return &answer[store.Page[store.Letter]]{page}, nil
+	lines, err := s.withStatus(page)
+	if err != nil {
+		return nil, s.failure(err)
+	}
+	return &answer[LetterLines]{lines}, nil
 }
 
-func (s *Server) getLetter(ctx context.Context, in *letterInput) (*answer[event.Letter], error) {
-	letter, err := s.letter(ctx, in.Key)
+func (s *Server) getLetter(ctx context.Context, in *letterInput) (*letterOutput, error) {
+	letter, sequence, err := s.letter(ctx, in.Key)
 	if err != nil {
 		return nil, err
 	}
-	return &answer[event.Letter]{letter}, nil
+	return &letterOutput{ETag: etag(sequence), Body: letter}, nil
 }
 
 func (s *Server) getPayload(ctx context.Context, in *letterInput) (*rawOutput, error) {
-	letter, err := s.letter(ctx, in.Key)
+	letter, _, err := s.letter(ctx, in.Key)
 	if err != nil {
 		return nil, err
 	}
@@ -85,29 +94,38 @@ func (s *Server) getPayload(ctx context.Context, in *letterInput) (*rawOutput, e
 	}, nil
 }
 
-// letter reads a letter from the log; the list only says whose it is.
-func (s *Server) letter(ctx context.Context, key string) (event.Letter, error) {
+// letter reads a letter from the log, and its sequence.
+func (s *Server) letter(ctx context.Context, key string) (event.Letter, uint64, error) {
+	line, err := s.line(key)
+	if err != nil {
+		return event.Letter{}, 0, err
+	}
+	letter, sequence, err := s.Letters.Get(ctx, line.Tenant, line.Key)
+	if err != nil {
+		return event.Letter{}, 0, s.noLetter(err)
+	}
+	return letter, sequence, nil
+}
+
+// line returns a letter of the list, which says whose it is.
+func (s *Server) line(key string) (store.Letter, error) {
 	if !event.Key(key).Valid() {
-		return event.Letter{}, problem(http.StatusNotFound, "not-found",
+		return store.Letter{}, problem(http.StatusNotFound, "not-found",
 			"this is no key of a dead letter: a key has 22 characters, and the list of dead letters has them")
 	}
 	line, err := s.Ledger.DeadLetter(event.Key(key))
 	if err != nil {
-		return event.Letter{}, s.noLetter(err)
+		return store.Letter{}, s.noLetter(err)
 	}
-	letter, _, err := s.Letters.Get(ctx, line.Tenant, line.Key)
-	if err != nil {
-		return event.Letter{}, s.noLetter(err)
-	}
-	return letter, nil
+	return line, nil
 }
 
-// noLetter says why a letter cannot be read. Letters stay for good, so one that
-// is not found never was, or is about to be.
+// noLetter says why a letter cannot be read. One that is not found never was, is
+// about to be, or was dealt with.
 func (s *Server) noLetter(err error) error {
 	if errors.Is(err, store.ErrNotFound) || errors.Is(err, streams.ErrNotFound) {
 		return problem(http.StatusNotFound, "not-found", err.Error()+
-			": no dead letter has this key, or it is not in the ledger yet; the list of dead letters has the keys")
+			": no dead letter has this key, it is not in the ledger yet, or it was dealt with; the list of dead letters has the keys")
 	}
 	return s.failure(err)
 }

@@ -13,7 +13,8 @@
 //     an id of its own it is recognised. That holds for a whole batch, too: some
 //     of its events may be stored when its answer is not 202.
 //   - What is read is the ledger, a projection: it may lag behind the log by a
-//     moment. Nothing in here changes an event.
+//     moment. What an operator wants done is decided by the log, and recorded with
+//     the name in the header Tidings-Operator.
 //   - Requests are bounded in size, headers and time. A browser's request from
 //     another origin is refused.
 //
@@ -36,6 +37,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"tidings/bridge"
+	"tidings/dispatcher/letters"
 	"tidings/store"
 	"tidings/streams/event"
 )
@@ -69,6 +71,9 @@ type Options struct {
 	Door    Door
 	Letters Letters
 	Token   string
+	// Desk returns where operators deal with dead letters, nil while the log is not
+	// open. It may be nil, for never.
+	Desk func() *letters.Desk
 	// Parts says of every part whether work moves through it. It is asked by
 	// /readyz, so it answers at once. None means ready.
 	Parts func(context.Context) []Part
@@ -103,6 +108,9 @@ func New(o Options) (*Server, error) {
 	if o.Ledger == nil || o.Door == nil || o.Letters == nil || o.Token == "" {
 		return nil, errors.New("api: Ledger, Door, Letters and Token are required")
 	}
+	if o.Desk == nil {
+		o.Desk = func() *letters.Desk { return nil }
+	}
 	if o.Parts == nil {
 		o.Parts = func(context.Context) []Part { return nil }
 	}
@@ -135,6 +143,7 @@ func (s *Server) routes() (http.Handler, error) {
 	api := humago.New(mux, description(s.Version))
 	s.registerEvents(api)
 	s.registerLetters(api)
+	s.registerOperate(api)
 	s.registerStatus(api)
 	s.registerPublish(mux, api.OpenAPI())
 	spec, err := json.Marshal(api.OpenAPI())

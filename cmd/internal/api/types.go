@@ -11,8 +11,6 @@ type (
 	Row         = store.Row
 	Rows        = store.Page[store.Row]
 	Counts      = store.Counts
-	LetterLine  = store.Letter
-	LetterLines = store.Page[store.Letter]
 	LetterQuery = store.LetterQuery
 	Letter      = event.Letter
 	Key         = event.Key
@@ -34,6 +32,9 @@ func OpenPhases() []Phase { return []Phase{event.PhaseOpen, event.PhaseClaimed, 
 
 // Phases lists the phases that an event can be in.
 func Phases() []Phase { return append(OpenPhases(), event.PhaseSettled, event.PhaseDead) }
+
+// PhaseDead is the phase of an event that is a dead letter.
+const PhaseDead = event.PhaseDead
 
 // Causes lists the causes of dead letters.
 func Causes() []Cause { return event.Causes() }

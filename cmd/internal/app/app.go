@@ -90,7 +90,7 @@ func New(o Options) (_ *App, err error) {
 		return nil, err
 	}
 	a.api, err = api.New(api.Options{
-		Ledger: a.store, Door: &a.log, Letters: &a.log, Token: token, Version: o.Version,
+		Ledger: a.store, Door: &a.log, Letters: &a.log, Desk: a.log.desk.Load, Token: token, Version: o.Version,
 		Parts: a.health, Behind: a.behind, Sources: a.sources, Streams: a.log.sizes, Logger: o.Logger,
 	})
 	return a, err

@@ -19,7 +19,7 @@ const Prefix = "TIDINGS_"
 // every pod beside a service named tidings.
 func elsewhere(name string) bool {
 	switch name {
-	case "TIDINGS_CONFIG", "TIDINGS_URL", "TIDINGS_TOKEN", "TIDINGS_TOKEN_FILE", "TIDINGS_PORT":
+	case "TIDINGS_CONFIG", "TIDINGS_URL", "TIDINGS_TOKEN", "TIDINGS_TOKEN_FILE", "TIDINGS_OPERATOR", "TIDINGS_PORT":
 		return true
 	}
 	return strings.HasPrefix(name, "TIDINGS_SERVICE_") || strings.HasPrefix(name, "TIDINGS_PORT_")

@@ -210,7 +210,7 @@ func TestLoadErrors(t *testing.T) {
 	})
 	t.Run("the variables of the command line and of Kubernetes are not ours to refuse", func(t *testing.T) {
 		_, err := config.Load("", []string{
-			"TIDINGS_URL=http://x", "TIDINGS_TOKEN=t", "TIDINGS_CONFIG=c",
+			"TIDINGS_URL=http://x", "TIDINGS_TOKEN=t", "TIDINGS_OPERATOR=ann", "TIDINGS_CONFIG=c",
 			"TIDINGS_SERVICE_HOST=10.0.0.1", "TIDINGS_PORT=tcp://10.0.0.1:8420", "TIDINGS_PORT_8420_TCP_ADDR=10.0.0.1",
 		})
 		require.NoError(t, err)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"tidings/cmd/internal/api"
 	"tidings/examples/shop"
 	"tidings/store"
 	"tidings/streams/event"
@@ -72,21 +73,21 @@ func TestJudge(t *testing.T) {
 	row := store.Row{
 		CorrelationID: "c1", Outcome: event.Processed, Messages: event.Counts{Created: 1, Delivered: 1}, Tries: 1,
 	}
-	letter := store.Letter{Cause: event.CauseUndecodable}
-	require.True(t, judge(samples, []store.Row{row}, []store.Letter{letter}, 1, 0).OK)
+	letter := api.LetterLine{Letter: store.Letter{Cause: event.CauseUndecodable}}
+	require.True(t, judge(samples, []store.Row{row}, []api.LetterLine{letter}, 1, 0).OK)
 
 	changed := func(change func(*store.Row)) []store.Row { r := row; change(&r); return []store.Row{r} }
 	for name, r := range map[string]Report{
-		"another outcome":              judge(samples, changed(func(r *store.Row) { r.Outcome = event.Failed }), []store.Letter{letter}, 1, 0),
-		"a try too many":               judge(samples, changed(func(r *store.Row) { r.Tries = 2 }), []store.Letter{letter}, 2, 0),
-		"a duplicate that nobody sent": judge(samples, changed(func(r *store.Row) { r.Duplicates = 1 }), []store.Letter{letter}, 1, 0),
-		"no row":                       judge(samples, nil, []store.Letter{letter}, 0, 0),
-		"two rows":                     judge(samples, []store.Row{row, row}, []store.Letter{letter}, 2, 0),
-		"a row of nobody":              judge(samples, []store.Row{row, {CorrelationID: "x"}}, []store.Letter{letter}, 1, 0),
-		"a row of what is no event":    judge(samples, []store.Row{row, {CorrelationID: "c2"}}, []store.Letter{letter}, 1, 0),
+		"another outcome":              judge(samples, changed(func(r *store.Row) { r.Outcome = event.Failed }), []api.LetterLine{letter}, 1, 0),
+		"a try too many":               judge(samples, changed(func(r *store.Row) { r.Tries = 2 }), []api.LetterLine{letter}, 2, 0),
+		"a duplicate that nobody sent": judge(samples, changed(func(r *store.Row) { r.Duplicates = 1 }), []api.LetterLine{letter}, 1, 0),
+		"no row":                       judge(samples, nil, []api.LetterLine{letter}, 0, 0),
+		"two rows":                     judge(samples, []store.Row{row, row}, []api.LetterLine{letter}, 2, 0),
+		"a row of nobody":              judge(samples, []store.Row{row, {CorrelationID: "x"}}, []api.LetterLine{letter}, 1, 0),
+		"a row of what is no event":    judge(samples, []store.Row{row, {CorrelationID: "c2"}}, []api.LetterLine{letter}, 1, 0),
 		"no dead letter":               judge(samples, []store.Row{row}, nil, 1, 0),
-		"a mail too many":              judge(samples, []store.Row{row}, []store.Letter{letter}, 2, 0),
-		"a call that never arrived":    judge(samples, []store.Row{row}, []store.Letter{letter}, 0, 0),
+		"a mail too many":              judge(samples, []store.Row{row}, []api.LetterLine{letter}, 2, 0),
+		"a call that never arrived":    judge(samples, []store.Row{row}, []api.LetterLine{letter}, 0, 0),
 	} {
 		t.Run(name+" is not as expected", func(t *testing.T) {
 			require.False(t, r.OK)

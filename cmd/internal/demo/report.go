@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"tidings/cmd/internal/api"
 	"tidings/store"
 	"tidings/streams/event"
 )
@@ -44,7 +45,7 @@ type Letter struct {
 
 // judge compares what the ledger and the receivers say with what the samples
 // expect.
-func judge(samples []sample, rows []store.Row, letters []store.Letter, smtp, webhooks int) Report {
+func judge(samples []sample, rows []store.Row, letters []api.LetterLine, smtp, webhooks int) Report {
 	r := Report{Events: []Event{}, DeadLetters: []Letter{}, SMTPReceived: smtp, WebhookReceived: webhooks}
 	byCorrelation := map[string][]store.Row{}
 	for _, row := range rows {
@@ -106,7 +107,7 @@ func (r *Report) judgeRow(s sample, found []store.Row) {
 	}
 }
 
-func (r *Report) judgeLetters(samples []sample, letters []store.Letter) {
+func (r *Report) judgeLetters(samples []sample, letters []api.LetterLine) {
 	want, got := map[event.Cause]int{}, map[event.Cause]int{}
 	for _, s := range samples {
 		if s.Expect.DeadLetter != "" {

@@ -259,7 +259,7 @@ func TestTell(t *testing.T) {
 	t.Run("every cause has words of its own", func(t *testing.T) {
 		for _, c := range event.Causes() {
 			require.NotEqual(t, string(c), why.CauseInWords(c))
-			require.NotContains(t, why.CauseInWords(c), "requeue", "there is no such command yet")
+			require.NotContains(t, why.CauseInWords(c), "new id", "that would send again what was delivered")
 		}
 	})
 }

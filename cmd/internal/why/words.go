@@ -66,12 +66,12 @@ func waitReasons() map[string]string {
 // and, where it is not plain, what to do.
 func CauseInWords(c event.Cause) string {
 	return words(map[string]string{
-		string(event.CauseCrashes):           "claims ended without results too often, so the event may be what stops the process",
-		string(event.CauseMaxDeliver):        "it was delivered as often as it may be, without an end",
-		string(event.CauseUncertain):         "a message may or may not have been sent: look at the provider, and if it was not sent, publish the event again under a new id",
-		string(event.CauseRoundsExhausted):   "a message still failed after its last round",
+		string(event.CauseCrashes):           "claims ended without results too often, so the event may be what stops the process: look why it stopped, and requeue it",
+		string(event.CauseMaxDeliver):        "it was delivered as often as it may be, without an end: look why, and requeue it",
+		string(event.CauseUncertain):         "a message may or may not have been sent: look at the provider, and if it was not sent, requeue it",
+		string(event.CauseRoundsExhausted):   "a message still failed after its last round: mend the receiver, and requeue it",
 		string(event.CausePermanent):         "a provider refused for good",
-		string(event.CauseTemplateError):     "a template or an expression of a route could not be evaluated: mend it, restart, and publish the event again under a new id",
+		string(event.CauseTemplateError):     "a template or an expression of a route could not be evaluated: mend it, restart, and requeue it",
 		string(event.CauseTooManyRecipients): "it has more messages than one event may have",
 		string(event.CauseEventMissing):      "the stored copy of the event is gone",
 		string(event.CausePanic):             "handling the event panicked",

@@ -1,0 +1,34 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"tidings/streams/event"
+)
+
+// Requeue opens a dead letter's event again; what was not delivered of it is
+// tried again.
+func (c *Client) Requeue(ctx context.Context, key event.Key, reason string) (Requeued, error) {
+	return post[Requeued](ctx, c, "/v1/deadletters/"+segment(string(key))+"/requeue", nil, map[string]string{"reason": reason})
+}
+
+// post makes a request with a JSON body.
+func post[T any](ctx context.Context, c *Client, path string, header http.Header, body any) (T, error) {
+	var none T
+	data, err := json.Marshal(body)
+	if err != nil {
+		return none, fmt.Errorf("encode the request: %w", err)
+	}
+	h := http.Header{"Content-Type": {"application/json"}}
+	for name, values := range header {
+		h[name] = values
+	}
+	_, answer, err := c.do(ctx, http.MethodPost, path, h, data)
+	if err != nil {
+		return none, err
+	}
+	return decode[T](c, answer)
+}

@@ -1,0 +1,133 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"tidings/dispatcher/letters"
+	"tidings/streams"
+)
+
+// OperatorHeader says who wants something to be done. It goes into the history.
+const OperatorHeader = "Tidings-Operator"
+
+// Requeued is an event that was opened again.
+type Requeued = letters.Requeued
+
+// operateWithin bounds how long what an operator wants waits for the log.
+const operateWithin = 20 * time.Second
+
+func word(operator, reason string) letters.Word {
+	return letters.Word{Operator: strings.TrimSpace(operator), Reason: strings.TrimSpace(reason)}
+}
+
+type requeueInput struct {
+	Key      string `path:"key"`
+	Operator string `header:"Tidings-Operator" doc:"who wants this: a name that goes into the history"`
+	IfMatch  string `header:"If-Match" doc:"the ETag of the letter that was looked at: another one is not requeued"`
+	Body     struct {
+		Reason string `json:"reason,omitempty" maxLength:"2000" doc:"why; it goes into the history"`
+	}
+}
+
+func (s *Server) registerOperate(api huma.API) {
+	huma.Register(api, huma.Operation{
+		OperationID: "requeue-dead-letter", Method: http.MethodPost, Path: "/v1/deadletters/{key}/requeue", Tags: []string{"dead letters"},
+		Summary: "Send again what was not delivered of a dead letter's event",
+		Description: "It is the next generation of the same event: what was delivered is not sent again, and nothing is published anew. " +
+			"The letter stays in the list until that generation has ended. Of two requests at once one wins; the other is told who did what (409).",
+		Errors: []int{http.StatusBadRequest, http.StatusNotFound, http.StatusConflict, http.StatusServiceUnavailable},
+	}, s.requeue)
+}
+
+func (s *Server) requeue(ctx context.Context, in *requeueInput) (*answer[Requeued], error) {
+	target, err := s.target(in.Key, in.IfMatch)
+	if err != nil {
+		return nil, err
+	}
+	return operate(ctx, s, func(ctx context.Context, desk *letters.Desk) (Requeued, error) {
+		return desk.Requeue(ctx, target, word(in.Operator, in.Body.Reason))
+	})
+}
+
+// target names the letter that is meant; the ledger only says whose it is.
+func (s *Server) target(key, ifMatch string) (letters.Target, error) {
+	line, err := s.line(key)
+	if err != nil {
+		return letters.Target{}, err
+	}
+	sequence, err := sequenceOf(ifMatch)
+	if err != nil {
+		return letters.Target{}, err
+	}
+	return letters.Target{Tenant: line.Tenant, Key: line.Key, Sequence: sequence}, nil
+}
+
+// etag names a letter as it is: each change of it gets another sequence.
+func etag(sequence uint64) string { return strconv.Quote(strconv.FormatUint(sequence, 10)) }
+
+// sequenceOf reads an ETag; none, and "*", is 0.
+func sequenceOf(ifMatch string) (uint64, error) {
+	if ifMatch == "" || ifMatch == "*" {
+		return 0, nil
+	}
+	n, err := strconv.ParseUint(strings.Trim(ifMatch, `"`), 10, 64)
+	if err != nil {
+		return 0, problem(http.StatusBadRequest, "invalid", fmt.Sprintf(
+			"If-Match is %q, and no letter has such an ETag: take it from the answer of GET /v1/deadletters/{key}", ifMatch))
+	}
+	return n, nil
+}
+
+// operate has something done at the desk.
+func operate[T any](ctx context.Context, s *Server, do func(context.Context, *letters.Desk) (T, error)) (*answer[T], error) {
+	desk := s.Desk()
+	if desk == nil {
+		return nil, unavailable("the log is not open yet")
+	}
+	ctx, cancel := context.WithTimeout(ctx, operateWithin)
+	defer cancel()
+	done, err := do(ctx, desk)
+	if err != nil {
+		return nil, s.notDone(err)
+	}
+	return &answer[T]{done}, nil
+}
+
+// notDone says why what an operator wanted is not done.
+func (s *Server) notDone(err error) error {
+	conflict, lost := errors.AsType[*letters.ConflictError](err)
+	switch {
+	case lost:
+		return problem(http.StatusConflict, "conflict", err.Error(), deed(conflict)...)
+	case errors.Is(err, letters.ErrNoHistory):
+		return problem(http.StatusConflict, "conflict", err.Error())
+	case errors.Is(err, letters.ErrWord):
+		return problem(http.StatusBadRequest, "operator", fmt.Sprintf("%s (header %s)", err, OperatorHeader))
+	case errors.Is(err, streams.ErrNotFound):
+		return s.noLetter(err)
+	case errors.Is(err, streams.ErrUnknown):
+		return unavailable("the log did not answer, so it may be done or not: the history of the event says which")
+	case errors.Is(err, streams.ErrFull):
+		return unavailable("the log is full: make room, and try again")
+	}
+	return s.failure(err)
+}
+
+// deed is for programs what the words of a conflict are for people.
+func deed(c *letters.ConflictError) []*huma.ErrorDetail {
+	if c.Deed == nil {
+		return nil
+	}
+	return []*huma.ErrorDetail{{Message: c.Deed.String(), Location: locationDeed, Value: c.Deed}}
+}
+
+// locationDeed marks the detail of a problem that says what an operator did.
+const locationDeed = "deed"

@@ -1,0 +1,140 @@
+package api_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"tidings/cmd/internal/api"
+	"tidings/dispatcher/letters"
+	"tidings/store"
+	"tidings/store/storetest"
+	"tidings/streams/event"
+)
+
+// newDesk returns a world with a desk.
+func newDesk(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(t)
+	desk := letters.New(letters.Options{Outcomes: w.stream.Outcomes, Letters: w.stream.DeadLetters, Waker: w.stream.Retries})
+	w.options.Desk = func() *letters.Desk { return desk }
+	w.serve()
+	w.client.Operator = "ann"
+	return w
+}
+
+// dead makes a dead letter of an event, in log and ledger, and returns the letter's ETag.
+func (w *world) dead(ref event.Ref) (etag string) {
+	w.t.Helper()
+	var state event.State
+	var at uint64
+	append := func(facts ...event.Fact) {
+		r := event.NewRecord(ref, state, storetest.Start, facts...)
+		p, err := w.stream.Outcomes.Append(w.t.Context(), r, at)
+		require.NoError(w.t, err)
+		state, at = r.State, p.Sequence
+		require.NoError(w.t, w.ledger.Update(func(tx *store.Tx) error { return tx.Record(store.Place{Sequence: at, Time: storetest.Start}, r) }))
+	}
+	append(claimed)
+	append(planned, event.Tried{Message: "m1", Try: 1, Result: event.TryTransient, Started: storetest.Start, Ended: storetest.Start},
+		event.GaveUp{Message: "m1", Reason: "rounds_exhausted"}, claimed)
+	before := state
+	w.letter(event.Letter{
+		Schema: event.Schema, Kind: event.LetterEvent, Key: ref.Key, Tenant: ref.Tenant, Cause: event.CauseRoundsExhausted,
+		Stage: event.StageDispatcher, At: storetest.Start, Event: &ref, State: &before, Data: []byte(`{"n":1}`),
+	})
+	append(event.Dead{Cause: event.CauseRoundsExhausted})
+	res := w.ask(http.MethodGet, "/v1/deadletters/"+string(ref.Key), "")
+	require.Equal(w.t, http.StatusOK, res.StatusCode)
+	return res.Header.Get("ETag")
+}
+
+func TestRequeueOfADeadLetter(t *testing.T) {
+	w := newDesk(t)
+	ref := storetest.Ref("a", 1)
+	tag := w.dead(ref)
+	path := "/v1/deadletters/" + string(ref.Key) + "/requeue"
+	t.Run("needs a name", func(t *testing.T) {
+		require.Contains(t, problem(t, w.ask(http.MethodPost, path, `{}`, "Content-Type", "application/json"), http.StatusBadRequest),
+			"name the operator (header Tidings-Operator)")
+	})
+	t.Run("of another letter than the one that was looked at is a conflict", func(t *testing.T) {
+		require.Contains(t, problem(t, w.ask(http.MethodPost, path, `{}`, "Tidings-Operator", "ann", "If-Match", `"99"`), http.StatusConflict),
+			"it is another letter than the one that was looked at")
+		problem(t, w.ask(http.MethodPost, path, `{}`, "Tidings-Operator", "ann", "If-Match", `"x"`), http.StatusBadRequest)
+	})
+	t.Run("is done once, and the second is told by whom", func(t *testing.T) {
+		res := w.ask(http.MethodPost, path, `{"reason":"it is back"}`, "Tidings-Operator", "ann", "If-Match", tag)
+		require.Equal(t, http.StatusOK, res.StatusCode)
+		var done api.Requeued
+		require.NoError(t, json.Unmarshal([]byte(text(t, res)), &done))
+		require.Equal(t, ref.Key, done.Event.Key)
+		require.Equal(t, 1, done.Generation)
+		last, err := w.stream.Outcomes.Last(t.Context(), "a", ref.Key)
+		require.NoError(t, err)
+		require.Equal(t, event.Facts{event.Requeued{Generation: 1, Operator: "ann", Reason: "it is back"}}, last.Record.Facts)
+
+		body := problem(t, w.ask(http.MethodPost, path, `{}`, "Tidings-Operator", "bob", "If-Match", tag), http.StatusConflict)
+		require.Contains(t, body, "urn:tidings:conflict")
+		var told struct {
+			Errors []struct {
+				Location string       `json:"location"`
+				Value    letters.Deed `json:"value"`
+			} `json:"errors"`
+		}
+		require.NoError(t, json.Unmarshal([]byte(body), &told))
+		require.Equal(t, "ann", told.Errors[0].Value.Operator)
+		require.Equal(t, 1, told.Errors[0].Value.Generation)
+		_, err = w.client.Requeue(t.Context(), ref.Key, "")
+		require.ErrorContains(t, err, "ann requeued it as generation 1 at ")
+		require.ErrorContains(t, err, "(it is back); it is about to be taken in hand")
+	})
+	t.Run("of a delivery, without a history, is refused", func(t *testing.T) {
+		key := event.NewKey("raw")
+		w.letter(event.Letter{Schema: event.Schema, Kind: event.LetterDelivery, Key: key, Tenant: "a", At: storetest.Start})
+		_, err := w.client.Requeue(t.Context(), key, "")
+		require.ErrorContains(t, err, "it is that of a delivery")
+	})
+	t.Run("that is nowhere is not found", func(t *testing.T) {
+		problem(t, w.ask(http.MethodPost, "/v1/deadletters/"+string(event.NewKey("x"))+"/requeue", `{}`, "Tidings-Operator", "ann"), http.StatusNotFound)
+	})
+	t.Run("before the log is open has to wait", func(t *testing.T) {
+		w.options.Desk = nil
+		w.serve()
+		res := w.ask(http.MethodPost, path, `{}`, "Tidings-Operator", "ann")
+		problem(t, res, http.StatusServiceUnavailable)
+		require.NotEmpty(t, res.Header.Get("Retry-After"))
+	})
+}
+
+func TestTheListSaysWhatIsHappeningAboutALetter(t *testing.T) {
+	w := newDesk(t)
+	ref := storetest.Ref("a", 1)
+	w.dead(ref)
+	status := func() api.LetterLine {
+		page, err := w.client.DeadLetters(t.Context(), store.LetterQuery{})
+		require.NoError(t, err)
+		require.Len(t, page.Items, 1)
+		return page.Items[0]
+	}
+	then := func(facts ...event.Fact) {
+		last, err := w.stream.Outcomes.Last(t.Context(), "a", ref.Key)
+		require.NoError(t, err)
+		r := event.NewRecord(ref, last.Record.State, storetest.Start, facts...)
+		p, err := w.stream.Outcomes.Append(t.Context(), r, last.Sequence)
+		require.NoError(t, err)
+		require.NoError(t, w.ledger.Update(func(tx *store.Tx) error {
+			return tx.Record(store.Place{Sequence: p.Sequence, Time: storetest.Start}, r)
+		}))
+	}
+	require.Equal(t, api.LetterDead, status().Status)
+	then(event.Requeued{Generation: 1, Operator: "ann"})
+	require.Equal(t, api.LetterRequeued, status().Status)
+	require.Equal(t, event.PhaseOpen, status().Phase)
+	then(event.Claimed{Generation: 1, LeaseMS: 1})
+	require.Equal(t, event.PhaseClaimed, status().Phase)
+	then(event.Settled{})
+	require.Equal(t, api.LetterOver, status().Status)
+}

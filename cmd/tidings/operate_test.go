@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/stretchr/testify/require"
+
+	"tidings/cmd/internal/api"
+	"tidings/cmd/internal/app"
+	"tidings/cmd/internal/config"
+	"tidings/dispatcher/channel/channeltest/sink"
+)
+
+// TestOperateScripts runs the commands of operators against a whole Tidings, each
+// script against one of its own, whose webhooks go to a partner that can be down:
+//
+//	partner down|up
+func TestOperateScripts(t *testing.T) {
+	cmds := commandsOfScripts()
+	cmds["partner"] = func(ts *testscript.TestScript, _ bool, args []string) {
+		ts.Value(partnerKey{}).(*atomic.Bool).Store(args[0] == "down")
+	}
+	// letter VARIABLE ID waits for the dead letter of an event, and sets a variable to its key.
+	cmds["letter"] = func(ts *testscript.TestScript, _ bool, args []string) {
+		ts.Setenv(args[0], waitForLetter(ts, args[1]))
+	}
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/operate", RequireExplicitExec: true, Cmds: cmds,
+		Setup: func(e *testscript.Env) error { return runApp(t, e) },
+	})
+}
+
+type partnerKey struct{}
+
+// runApp starts a Tidings for a script.
+func runApp(t *testing.T, e *testscript.Env) error {
+	down := new(atomic.Bool)
+	partner, err := sink.StartHTTP(sink.HTTPOptions{Handle: map[string]http.HandlerFunc{
+		"/partner": func(w http.ResponseWriter, _ *http.Request) {
+			if down.Load() {
+				w.WriteHeader(http.StatusInternalServerError)
+			}
+		},
+	}})
+	require.NoError(t, err)
+	path := filepath.Join(e.WorkDir, "tidings.yaml")
+	text := fmt.Sprintf(`
+data: %s
+api: {listen: "127.0.0.1:0", token: %s}
+nats: {durability: relaxed}
+channels:
+  hook: {kind: webhook, secret: whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=, allow_private: true, base: 1ms, rounds: []}
+vars: {partner: %q}
+routes:
+  - {name: hook, event: "order.*", channel: hook, recipients: "data.to"}
+`, filepath.Join(e.WorkDir, "data"), token, partner.URL(""))
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	conf, err := config.Load(path, nil)
+	require.NoError(t, err)
+	listening := make(chan string, 1)
+	a, err := app.New(app.Options{Config: conf, Listening: func(url string) { listening <- url }})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- a.Run(ctx) }()
+	e.Defer(func() {
+		cancel()
+		require.NoError(t, <-done)
+		require.NoError(t, a.Close())
+		require.NoError(t, partner.Close())
+	})
+	e.Values[partnerKey{}] = down
+	client := &api.Client{BaseURL: <-listening, Token: token}
+	require.Eventually(t, func() bool {
+		ready, err := client.Ready(ctx)
+		return err == nil && ready.Ready
+	}, 30*time.Second, 10*time.Millisecond)
+	e.Setenv("TIDINGS_URL", client.BaseURL)
+	e.Setenv("TIDINGS_TOKEN", token)
+	e.Setenv("TIDINGS_OPERATOR", "ann@desk")
+	e.Setenv("PARTNER", partner.URL("/partner"))
+	e.Setenv("OK", partner.URL("/ok"))
+	return nil
+}
+
+// waitForLetter returns the key of the dead letter of an event that an operator has
+// to look at, once it is in the list.
+func waitForLetter(ts *testscript.TestScript, id string) string {
+	client := &api.Client{BaseURL: ts.Getenv("TIDINGS_URL"), Token: token}
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		page, err := client.DeadLetters(context.Background(), api.LetterQuery{})
+		ts.Check(err)
+		for _, l := range page.Items {
+			if l.EventID == id && l.Status == api.LetterDead {
+				return string(l.Key)
+			}
+		}
+	}
+	ts.Fatalf("no dead letter of %s within 30 s", id)
+	return ""
+}

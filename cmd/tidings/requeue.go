@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tidings/cmd/internal/api"
+)
+
+func newDeadLettersRequeue(c *cli) *cobra.Command {
+	var reason string
+	var wait bool
+	cmd := &cobra.Command{
+		Use: "requeue KEY", Short: "Send again what was not delivered of a dead letter", Args: exactly("the key of a dead letter"),
+		Long: `Opens the event of a dead letter again, as its next generation: what was
+delivered is not sent again, and what was not keeps its id. It is in the history
+with your name and the reason. The letter stays in the list until the event has
+ended. If somebody else was faster, the answer says who, with exit code 4.`,
+		Example:           "  tidings deadletters requeue kfQG3b8Tn6muLHPVukv2pQ --reason 'the partner is back' --wait",
+		ValidArgsFunction: c.completeLetters,
+		RunE: c.runs(func(ctx context.Context, args []string) error {
+			return c.requeue(ctx, api.Key(args[0]), reason, wait)
+		}),
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for the history")
+	waitFlag(cmd, &wait)
+	return cmd
+}
+
+func waitFlag(cmd *cobra.Command, wait *bool) {
+	cmd.Flags().BoolVar(wait, "wait", false, "wait until the event has ended again; exit code 1 if it is a dead letter again")
+}
+
+func (c *cli) requeue(ctx context.Context, key api.Key, reason string, wait bool) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	done, err := client.Requeue(ctx, key, reason)
+	if err != nil {
+		return withHint(err, listLettersCommand)
+	}
+	return c.opened(ctx, client, done, wait)
+}
+
+// opened says that an event is worked on again and, if that is wanted, how it ends.
+func (c *cli) opened(ctx context.Context, client *api.Client, done api.Requeued, wait bool) error {
+	if !wait {
+		if c.json {
+			return c.printJSON(done)
+		}
+		return c.fields("requeued", string(done.Event.Key), "generation", strconv.Itoa(done.Generation),
+			"see", "tidings events why "+string(done.Event.Key))
+	}
+	row, err := c.ended(ctx, client, done)
+	if err != nil {
+		return err
+	}
+	if c.json {
+		err = c.printJSON(row)
+	} else {
+		err = c.printEvent(row)
+	}
+	if err == nil && row.Phase == api.PhaseDead {
+		err = &exit{code: exitFailed}
+	}
+	return err
+}
+
+// ended waits until the generation that was opened has ended, and returns the row.
+func (c *cli) ended(ctx context.Context, client *api.Client, done api.Requeued) (api.Row, error) {
+	c.message("requeued as generation %d: waiting until it has ended", done.Generation)
+	for {
+		found, err := client.Event(ctx, string(done.Event.Key), "")
+		if err == nil && found.Event.Generation >= done.Generation && found.Event.Ended() {
+			return found.Event, nil
+		}
+		if err != nil && codeOf(err) != exitNotFound {
+			return api.Row{}, err
+		}
+		select {
+		case <-ctx.Done():
+			return api.Row{}, ctx.Err()
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// completeLetters offers the keys of the newest dead letters to the shell.
+func (c *cli) completeLetters(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	client, err := c.client()
+	if err != nil || len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	page, err := client.DeadLetters(cmd.Context(), api.LetterQuery{})
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var keys []cobra.Completion
+	for _, l := range page.Items {
+		keys = append(keys, cobra.CompletionWithDesc(string(l.Key), string(l.Cause)+" "+clean(l.Type)))
+	}
+	return keys, cobra.ShellCompDirectiveNoFileComp
+}

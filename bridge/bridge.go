@@ -11,7 +11,6 @@ import (
 	wamqp "github.com/ThreeDotsLabs/watermill-amqp/v2/pkg/amqp"
 	"github.com/ThreeDotsLabs/watermill/message"
 
-	"tidings/streams"
 	"tidings/streams/event"
 )
 
@@ -152,9 +151,6 @@ func (b *Bridge) handle(msg *message.Message) error {
 			b.state.accepted(receipt)
 			return nil
 		}
-		if large, ok := errors.AsType[*streams.TooLargeError](err); ok {
-			return b.keep(msg.Context(), g, arrival, large)
-		}
 		arrival.Again = true
 		if !b.hold(msg.Context(), g, err, pause.NextBackOff()) {
 			return errGivenBack
@@ -163,26 +159,13 @@ func (b *Bridge) handle(msg *message.Message) error {
 }
 
 // acceptTimeout bounds one try, so that a log that does not answer is noticed.
-// It is longer than any answer takes.
+// It is longer than any answer takes, but for what comes in many parts.
 const acceptTimeout = 20 * time.Second
 
 func (b *Bridge) accept(ctx context.Context, a Arrival) (Receipt, error) {
-	ctx, cancel := context.WithTimeout(ctx, acceptTimeout)
+	ctx, cancel := context.WithTimeout(ctx, acceptTimeout+time.Duration(len(a.Body)>>20)*time.Second)
 	defer cancel()
 	return b.door.Accept(ctx, a)
-}
-
-// keep leaves a delivery un-acknowledged that no dead letter can hold: it would
-// be lost otherwise. Everything else goes on.
-func (b *Bridge) keep(ctx context.Context, g grip, a Arrival, why error) error {
-	b.opts.Log.Error("a delivery is too large for a dead letter and stays un-acknowledged: "+
-		"raise the log's max_payload, or take it from the queue", "queue", b.config.Queue,
-		"bytes", len(a.Body), "exchange", a.Delivery.Exchange, "routing_key", a.Delivery.RoutingKey, "error", why)
-	select {
-	case <-g.ended:
-	case <-ctx.Done():
-	}
-	return errGivenBack
 }
 
 // hold waits before the door is tried again, and reports whether it makes sense.

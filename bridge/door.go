@@ -111,10 +111,9 @@ func (r *refusal) Error() string { return r.detail }
 
 // Accept stores what came: as an event, as a repeat of one, or, if it cannot be
 // an event, as a dead letter. When it returns nil, the arrival is safe and may
-// be acknowledged. On an error nothing is to be acknowledged. A
-// *[streams.TooLargeError] means that it does not even fit a dead letter, and
-// can only stay where it is. Any other error is not about the arrival: the log
-// could not take it now, and it may be handed in again with the same nonce.
+// be acknowledged. On an error nothing is to be acknowledged. An error is never
+// about the arrival: the log could not take it now, and it may be handed in
+// again with the same nonce.
 func (d *Door) Accept(ctx context.Context, a Arrival) (Receipt, error) {
 	if a.Nonce == "" {
 		a.Nonce = event.NewNonce()

@@ -314,22 +314,6 @@ func TestLogInTrouble(t *testing.T) {
 	})
 }
 
-func TestDeliveryThatFitsNowhereStaysWhileOthersPass(t *testing.T) {
-	w := withQueue(t)
-	large := plain("large")
-	large.ContentType, large.Body = "", make([]byte, 16<<20)
-	w.publish(large, plain("a"), plain("b"))
-	w.start()
-	w.eventually("the others", func() bool { return w.stored() == 2 && w.bridge.Status().InHand == 1 })
-	require.Equal(t, map[string]int{"a": 1, "b": 1}, w.ids())
-
-	w.stop()
-
-	w.back(1)
-	require.Equal(t, 1, w.said.count("too large for a dead letter"))
-	require.Empty(t, w.letters())
-}
-
 func TestLogServerThatRestarts(t *testing.T) {
 	w := withQueue(t)
 	server := streamstest.NewServer(t)

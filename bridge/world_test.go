@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"log/slog"
 	"strings"
 	"sync"
@@ -196,12 +197,25 @@ func (w *world) letters() []event.Letter {
 	var letters []event.Letter
 	for seq := max(info.First, 1); seq <= info.Last; seq++ {
 		entry, err := w.log.DeadLetters.Entry(w.Context(), seq)
+		if errors.Is(err, streams.ErrNotFound) { // it was removed, or replaced
+			continue
+		}
 		require.NoError(w, err)
 		var l event.Letter
 		require.NoError(w, json.Unmarshal(entry.Data, &l))
 		letters = append(letters, l)
 	}
 	return letters
+}
+
+// payload returns the bytes that a letter keeps, wherever they are.
+func (w *world) payload(l event.Letter) []byte {
+	w.Helper()
+	r, err := w.log.DeadLetters.Payload(w.Context(), l)
+	require.NoError(w, err)
+	data, err := io.ReadAll(r)
+	require.NoError(w, err)
+	return data
 }
 
 func (w *world) duplicates() []event.Duplicate {

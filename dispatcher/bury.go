@@ -3,9 +3,7 @@ package dispatcher
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"strings"
 
 	"tidings/dispatcher/letters"
 	"tidings/streams"
@@ -43,7 +41,7 @@ func (d *Dispatcher) putLetter(ctx context.Context, h history, cause event.Cause
 	default:
 		letter.Envelope, letter.Data = &stored.Envelope, stored.Envelope.Data
 	}
-	return d.put(ctx, letter, h.ref.Sequence)
+	return d.put(ctx, letter)
 }
 
 // dropLetter removes the letter of an event that an operator requeued and that
@@ -78,7 +76,7 @@ func (d *Dispatcher) buryConflict(ctx context.Context, del *streams.Delivery, h 
 		Cause: event.CauseIDConflict, Stage: event.StageDispatcher,
 		Detail: "the event " + string(h.ref.Key) + " has the same identity and another body",
 		At:     d.now(), Event: &stored.Ref, Envelope: &stored.Envelope, Data: stored.Envelope.Data,
-	}, del.Sequence())
+	})
 }
 
 // buryUnreadable keeps a message in EVENTS that is not an event of ours: some
@@ -89,23 +87,10 @@ func (d *Dispatcher) buryUnreadable(ctx context.Context, del *streams.Delivery, 
 		Key:   event.DeliveryKey(event.DefaultTenant, streams.EventsStream, del.Subject(), "", del.Data()),
 		Cause: event.CauseUndecodable, Stage: event.StageDispatcher, Detail: why.Error(), At: d.now(),
 		Delivery: &event.Delivery{Broker: "nats", Queue: streams.EventsStream, RoutingKey: del.Subject()}, Data: del.Data(),
-	}, del.Sequence())
+	})
 }
 
-// put writes a letter. What is too large for one leaves its payload where it is,
-// in EVENTS at the sequence, and says so.
-func (d *Dispatcher) put(ctx context.Context, letter event.Letter, sequence uint64) error {
-	err := d.putWhole(ctx, letter)
-	if _, tooLarge := errors.AsType[*streams.TooLargeError](err); !tooLarge {
-		return err
-	}
-	letter.Detail = strings.TrimSpace(fmt.Sprintf("%s (the payload of %d bytes does not fit in a letter: it is at %d in %s)",
-		letter.Detail, len(letter.Data), sequence, streams.EventsStream))
-	letter.Data = nil
-	return d.putWhole(ctx, letter)
-}
-
-func (d *Dispatcher) putWhole(ctx context.Context, letter event.Letter) error {
+func (d *Dispatcher) put(ctx context.Context, letter event.Letter) error {
 	return d.persist(ctx, "write a dead letter", func(ctx context.Context) error {
 		_, _, err := d.log.DeadLetters.Put(ctx, letter)
 		return err

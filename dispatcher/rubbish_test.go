@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -71,13 +72,13 @@ func TestRubbishAmongWakeUpsIsPutAway(t *testing.T) {
 }
 
 func TestRubbishAmongEventsBecomesADeadLetterEach(t *testing.T) {
-	one, two := string(event.NewKey("one")), string(event.NewKey("two"))
+	one := string(event.Identity{}.Key(newEvent("1", "order.placed", nil)))
 	r, _, js := newStranger(t)
 	r.put(js, "events.a", nil, "")
 	r.put(js, "events.b.c", nil, "no headers")
-	r.put(js, "events.b.d", nats.Header{jetstream.MsgIDHeader: {"no/key"}, streams.HeaderTenant: {"acme"}}, "wrong key")
-	r.put(js, "events.b.e", nats.Header{jetstream.MsgIDHeader: {one}}, "no tenant")
-	r.put(js, "events.b.f", nats.Header{jetstream.MsgIDHeader: {two}, streams.HeaderTenant: {"acme"}, "ce-time": {"yesterday"}}, "no time")
+	r.put(js, "events.b.d", nats.Header{streams.HeaderKey: {"no/key"}, streams.HeaderTenant: {"acme"}}, "wrong key")
+	r.put(js, "events.b.e", nats.Header{streams.HeaderKey: {one}}, "no tenant")
+	r.put(js, "events.b.f", nats.Header{streams.HeaderKey: {one}, streams.HeaderTenant: {"acme"}, "ce-time": {"yesterday"}}, "no time")
 	r.put(js, "events.b.g", nats.Header{"X": {strings.Repeat("x", 60<<10)}}, "huge headers")
 	r.start(r.o)
 	r.ended(r.publish(r.order("1", "/ok")))
@@ -127,13 +128,17 @@ func TestRecordsOfALaterVersion(t *testing.T) {
 	require.Equal(t, []string{"claimed", "pondered", "crashed claimed", "planned claimed", "tried:delivered settled"}, h.facts(key))
 }
 
-func TestRubbishThatFitsInNoLetterIsKeptWhereItIs(t *testing.T) {
+func TestRubbishThatFitsInNoLetterIsKeptAsAnObject(t *testing.T) {
 	r, _, js := newStranger(t)
 	const size = 10 << 20 // as base64 more than the server takes
 	r.put(js, "events.a", nil, strings.Repeat("x", size))
 	r.start(r.o)
 	letter := waitForLetter(t, r, event.DeliveryKey(event.DefaultTenant, streams.EventsStream, "events.a", "", bytes.Repeat([]byte("x"), size)))
 	require.Empty(t, letter.Data)
-	require.Contains(t, letter.Detail, "10485760 bytes")
-	require.Contains(t, letter.Detail, "at 1 in EVENTS")
+	require.EqualValues(t, size, letter.PayloadObject.Size)
+	payload, err := r.log.DeadLetters.Payload(t.Context(), letter)
+	require.NoError(t, err)
+	data, err := io.ReadAll(payload)
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(bytes.Repeat([]byte("x"), size), data))
 }

@@ -121,6 +121,6 @@ func unreadable(e streams.Entry, detail string) store.Letter {
 	return store.Letter{
 		Key: keyOf(e), Tenant: e.Header.Get(streams.HeaderTenant), Kind: event.LetterKind(e.Header.Get(streams.HeaderKind)),
 		Cause: event.Cause(e.Header.Get(streams.HeaderCause)), Stage: event.Stage(e.Header.Get(streams.HeaderStage)),
-		Detail: detail, At: e.Time, Size: len(e.Data), Sequence: e.Sequence,
+		Detail: detail, At: e.Time, Size: int64(len(e.Data)), Sequence: e.Sequence,
 	}
 }

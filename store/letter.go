@@ -19,7 +19,7 @@ type Letter struct {
 	EventID    string           `json:"event_id,omitempty"` // where it could be read
 	Generation int              `json:"generation"`
 	At         time.Time        `json:"at"`
-	Size       int              `json:"size"`     // of the payload in bytes
+	Size       int64            `json:"size"`     // of the payload in bytes
 	Sequence   uint64           `json:"sequence"` // in DEADLETTERS
 }
 
@@ -27,7 +27,10 @@ type Letter struct {
 func NewLetter(sequence uint64, l event.Letter) Letter {
 	line := Letter{
 		Key: l.Key, Tenant: l.Tenant, Kind: l.Kind, Cause: l.Cause, Stage: l.Stage, Detail: l.Detail,
-		Generation: l.Generation, At: utc(l.At), Size: len(l.Data), Sequence: sequence,
+		Generation: l.Generation, At: utc(l.At), Size: int64(len(l.Data)), Sequence: sequence,
+	}
+	if l.PayloadObject != nil {
+		line.Size = l.PayloadObject.Size
 	}
 	switch {
 	case l.Event != nil:

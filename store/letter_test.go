@@ -44,6 +44,11 @@ func TestLetters(t *testing.T) {
 			Type: "order.paid", EventID: "order-1", At: storetest.Start, Size: 7, Sequence: 7,
 		}, got)
 	})
+	t.Run("the size is that of the payload, also where an object has it", func(t *testing.T) {
+		l := letter(key, 0)
+		l.Data, l.PayloadObject = nil, &event.Object{Size: 16 << 20}
+		require.EqualValues(t, 16<<20, store.NewLetter(7, l).Size)
+	})
 	t.Run("a newer letter takes the place of the older, never the other way round", func(t *testing.T) {
 		s := storetest.Open(t)
 		putLetters(t, s, store.NewLetter(9, letter(key, 1)), store.NewLetter(7, letter(key, 0)))

@@ -19,9 +19,6 @@ type ConsumeOptions struct {
 	MaxDeliver int           // deliveries after which a handler has to end it, see [Delivery.LastDelivery]; zero: 12
 	Heartbeat  time.Duration // how often the server is told what is held; zero: 10 s; at most a third of AckWait
 	Drain      time.Duration // how long handlers may go on after the stop; zero: 25 s
-	// Gate is asked each time before messages are taken. It blocks while none
-	// should be, and returns at the end of its context. nil: always open.
-	Gate func(context.Context)
 }
 
 func (o ConsumeOptions) withDefaults() ConsumeOptions {
@@ -136,7 +133,7 @@ func (c *consumption) drain(workers *sync.WaitGroup, cut context.CancelCauseFunc
 
 // giveBack returns what was taken and never handed out. Nak instead of leaving
 // it to AckWait: no handler has seen it, so nothing can go wrong twice, and it
-// is delivered at once after a restart, like what is put back by its handler.
+// is delivered at once after a restart. Nothing else here ever naks.
 func (c *consumption) giveBack() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -200,7 +197,7 @@ func (c *consumption) beat(ctx context.Context) {
 // pull takes messages until ctx is done. It returns an error only if there is
 // a consumer that must not be changed.
 func (c *consumption) pull(ctx context.Context) error {
-	pause := c.pauses()
+	pause := newBackOff()
 	said := ""
 	for ctx.Err() == nil {
 		taken, err := c.pullWhileConnected(ctx)
@@ -231,12 +228,6 @@ func (c *consumption) pullWhileConnected(ctx context.Context) (taken int, err er
 		return 0, err
 	}
 	for {
-		if c.Gate != nil {
-			c.Gate(ctx)
-		}
-		if ctx.Err() != nil {
-			return taken, ctx.Err()
-		}
 		room, err := c.waitForRoom(ctx)
 		if err != nil {
 			return taken, err

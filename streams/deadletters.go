@@ -5,29 +5,30 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
-
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"tidings/streams/event"
 )
 
 // DeadLetters is the stream of what an operator must look at.
-type DeadLetters struct{ stream }
+type DeadLetters struct {
+	stream
+	oversize *Oversize
+}
 
 // Put stores a letter unless one of the same or a later generation is there
 // already, and returns the sequence of the one that is there afterwards. created
-// says that it is this call's. It is safe to repeat. An attempt whose fate is
-// unknown is repeated until ctx is done; then the error wraps [ErrUnknown].
-// Other errors: [ErrFull], a *[TooLargeError], [ErrUnavailable].
+// says that it is this call's. It is safe to repeat. What is too large for one
+// message of it, payload or headers, is stored as an object before.
+//
+// An attempt whose fate is unknown is repeated until ctx is done; then the error
+// wraps [ErrUnknown]. Other errors: [ErrFull], [ErrUnavailable].
 func (d *DeadLetters) Put(ctx context.Context, l event.Letter) (sequence uint64, created bool, err error) {
 	p, err := d.put(l)
 	if err != nil {
 		return 0, false, err
 	}
-	err = repeat(ctx, d.pauses(), func(bool) error { return p.attempt(ctx) })
+	err = repeat(ctx, func(bool) error { return p.attempt(ctx) })
 	if err != nil {
 		return 0, false, fmt.Errorf("put letter %s: %w", l.Key, err)
 	}
@@ -45,7 +46,7 @@ func (d *DeadLetters) Replace(ctx context.Context, l event.Letter, at uint64) (s
 	if err != nil {
 		return 0, err
 	}
-	if err := repeat(ctx, d.pauses(), func(bool) error { return p.replace(ctx, at) }); err != nil {
+	if err := repeat(ctx, func(bool) error { return p.replace(ctx, at) }); err != nil {
 		return 0, fmt.Errorf("replace letter %s: %w", l.Key, err)
 	}
 	return p.sequence, nil
@@ -56,15 +57,7 @@ func (d *DeadLetters) put(l event.Letter) (*put, error) {
 	if err != nil {
 		return nil, fmt.Errorf("put letter: %w", err)
 	}
-	data, err := encodeJSON(l)
-	if err != nil {
-		return nil, fmt.Errorf("put letter %s: %w", l.Key, err)
-	}
-	nonce := event.NewNonce()
-	return &put{
-		DeadLetters: d, generation: l.Generation, nonce: nonce,
-		msg: &nats.Msg{Subject: subject, Data: data, Header: letterHeaders(l, nonce)},
-	}, nil
+	return &put{DeadLetters: d, letter: l, subject: subject, nonce: event.NewNonce()}, nil
 }
 
 // tell says once, for whoever watches the logs, that a letter needs an operator.
@@ -77,66 +70,10 @@ func (d *DeadLetters) tell(l event.Letter) {
 	d.log.Warn("dead letter", append(args, "detail", detail)...)
 }
 
-// put is one letter on its way.
-type put struct {
-	*DeadLetters
-	msg        *nats.Msg
-	generation int
-	nonce      string
-	sequence   uint64
-	created    bool
-}
-
-// attempt looks at what is there and appends on top of it. Both are repeated
-// when somebody else was faster.
-func (p *put) attempt(ctx context.Context) error {
-	last, err := p.last(ctx, p.msg.Subject)
-	if err != nil && !errors.Is(err, ErrNotFound) {
-		return err
-	}
-	if err == nil && generationOf(last) >= p.generation {
-		p.sequence, p.created = last.Sequence, last.Header.Get(HeaderNonce) == p.nonce
-		return nil
-	}
-	return p.publish(ctx, last.Sequence)
-}
-
-// replace appends on top of the letter at a sequence, which may have happened
-// already by a try before whose answer was lost.
-func (p *put) replace(ctx context.Context, at uint64) error {
-	last, err := p.last(ctx, p.msg.Subject)
-	switch {
-	case err != nil && !errors.Is(err, ErrNotFound):
-		return err
-	case err == nil && last.Header.Get(HeaderNonce) == p.nonce:
-		p.sequence = last.Sequence
-		return nil
-	case err != nil || last.Sequence != at:
-		return fmt.Errorf("the letter at %d: %w", at, ErrChanged)
-	}
-	return p.publish(ctx, at)
-}
-
-// publish appends on top of the letter at a sequence, or of none at 0.
-func (p *put) publish(ctx context.Context, after uint64) error {
-	p.msg.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(after, 10))
-	ctx, cancel := withAckWait(ctx, p.nc)
-	defer cancel()
-	ack, err := p.js.PublishMsg(ctx, p.msg)
-	if err != nil {
-		return publishError(err)
-	}
-	p.sequence, p.created = ack.Sequence, true
-	return nil
-}
-
-func generationOf(e Entry) int {
-	n, _ := strconv.Atoi(e.Header.Get(HeaderGeneration))
-	return n
-}
-
 // Get returns the letter under a key and its sequence, [ErrNotFound], or
-// [ErrForeign] if what is there is no letter.
+// [ErrForeign] if what is there is no letter. It is whole, also where it was too large for one message, but for a payload larger
+// than [MaxData]: that is left where PayloadObject says, see
+// [DeadLetters.Payload]. So is what is damaged.
 func (d *DeadLetters) Get(ctx context.Context, tenant string, key event.Key) (event.Letter, uint64, error) {
 	subject, err := LetterSubject(tenant, key)
 	if err != nil {
@@ -150,21 +87,49 @@ func (d *DeadLetters) Get(ctx context.Context, tenant string, key event.Key) (ev
 	if err := json.Unmarshal(e.Data, &l); err != nil {
 		return event.Letter{}, 0, fmt.Errorf("decode letter %s at %d: %w: %w", key, e.Sequence, ErrForeign, err)
 	}
+	if l, err = d.whole(ctx, l); err != nil {
+		return event.Letter{}, 0, fmt.Errorf("get letter %s: %w", key, err)
+	}
 	return l, e.Sequence, nil
 }
 
-// Remove deletes the letter at a sequence for good: its generation has ended
-// or an operator discarded it. It returns [ErrNotFound] if there is none.
+// Remove deletes the letter at a sequence for good, and the objects that belong
+// to it: its generation has ended or an operator discarded it. It returns
+// [ErrNotFound] if there is none. Objects that are left after another error are
+// swept.
 func (d *DeadLetters) Remove(ctx context.Context, sequence uint64) error {
-	ctx, cancel := withAckWait(ctx, d.nc)
-	defer cancel()
-	err := d.handle.DeleteMsg(ctx, sequence)
+	e, err := d.Entry(ctx, sequence)
+	if err != nil {
+		return fmt.Errorf("remove letter at %d: %w", sequence, err)
+	}
+	// Objects are looked up while the letter is there: one that is found later
+	// may be that of another such letter, which is about to be written.
+	objects, err := d.objects(ctx, e)
 	if err == nil {
-		return nil
+		err = d.delete(ctx, sequence)
 	}
-	// The client does not pass on which error it was.
-	if _, absent := d.Entry(ctx, sequence); errors.Is(absent, ErrNotFound) {
-		return fmt.Errorf("remove letter at %d: %w", sequence, ErrNotFound)
+	if err != nil {
+		return fmt.Errorf("remove letter at %d: %w", sequence, err)
 	}
-	return fmt.Errorf("remove letter at %d: %w: %w", sequence, ErrUnavailable, err)
+	for _, o := range objects {
+		if err := d.oversize.drop(ctx, o); err != nil {
+			return fmt.Errorf("remove the object of the letter at %d: %w", sequence, err)
+		}
+	}
+	return nil
+}
+
+// objects returns the objects that a letter names, as far as they are there.
+func (d *DeadLetters) objects(ctx context.Context, letter Entry) ([]object, error) {
+	var objects []object
+	for _, name := range letter.Header.Values(HeaderObject) {
+		o, err := d.oversize.find(ctx, name)
+		switch {
+		case err == nil:
+			objects = append(objects, o)
+		case !errors.Is(err, ErrNotFound):
+			return nil, err
+		}
+	}
+	return objects, nil
 }

@@ -12,7 +12,6 @@ import (
 const (
 	dispatcherConsumer = "dispatcher"
 	retriesConsumer    = "dispatcher-retries"
-	asidePrefix        = "dispatcher-aside-" // and the channel
 )
 
 // consumer returns the durable consumer, made or adapted to the options. Its

@@ -38,6 +38,10 @@ var ErrNotFound = errors.New("not found")
 // it cannot be understood.
 var ErrForeign = errors.New("not written by Tidings")
 
+// ErrDamaged means, when reading an object, that its bytes are not, or not all,
+// those that were stored.
+var ErrDamaged = errors.New("the object is damaged")
+
 // ErrStopping is the cause of a handler's context when the time to drain is over.
 var ErrStopping = errors.New("consumer is stopping")
 

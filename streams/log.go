@@ -45,16 +45,12 @@ type Options struct {
 	// DuplicateWindow is how long EVENTS itself recognises an id; beyond it,
 	// OUTCOMES decides. Zero: 2 minutes.
 	DuplicateWindow time.Duration
-	// Sizes of the streams in bytes. Zero: 8 GiB, 8 GiB and 2 GiB. The server
-	// sets the space aside, so it must allow for the sum.
-	EventsMaxBytes, OutcomesMaxBytes, DeadLettersMaxBytes int64
+	// Sizes of the streams in bytes. Zero: 8 GiB, 8 GiB, 2 GiB and 2 GiB. The
+	// server sets the space aside, so it must allow for the sum.
+	EventsMaxBytes, OutcomesMaxBytes, DeadLettersMaxBytes, OversizeMaxBytes int64
 
 	Identity event.Identity
 	Logger   *slog.Logger // nil: none
-
-	// Steady leaves out the jitter of the pauses between two attempts, so that a
-	// simulation can be repeated.
-	Steady bool
 }
 
 func (o Options) withDefaults() Options {
@@ -64,19 +60,21 @@ func (o Options) withDefaults() Options {
 	o.EventsMaxBytes = cmp.Or(o.EventsMaxBytes, 8<<30)
 	o.OutcomesMaxBytes = cmp.Or(o.OutcomesMaxBytes, 8<<30)
 	o.DeadLettersMaxBytes = cmp.Or(o.DeadLettersMaxBytes, 2<<30)
+	o.OversizeMaxBytes = cmp.Or(o.OversizeMaxBytes, 2<<30)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	return o
 }
 
-// Log is the log on JetStream: its four streams. Its methods may be called by
-// any number of goroutines.
+// Log is the log on JetStream: its four streams, and an object store for what
+// does not fit them. Its methods may be called by any number of goroutines.
 type Log struct {
 	Events      *Events
 	Outcomes    *Outcomes
 	DeadLetters *DeadLetters
 	Retries     *Retries
+	Oversize    *Oversize
 
 	nc     *nats.Conn
 	js     jetstream.JetStream
@@ -144,7 +142,7 @@ func ensureAll(ctx context.Context, js jetstream.JetStream, o Options) ([]jetstr
 
 func (l *Log) wire(handles []jetstream.Stream, o Options) {
 	base := func(i int) stream {
-		return stream{name: handles[i].CachedInfo().Config.Name, nc: l.nc, js: l.js, handle: handles[i], log: l.log, steady: o.Steady}
+		return stream{name: handles[i].CachedInfo().Config.Name, nc: l.nc, js: l.js, handle: handles[i], log: l.log}
 	}
 	events, outs := newPublisher(l.nc, EventsStream), newPublisher(l.nc, OutcomesStream)
 	seen := newSeen(seenGeneration)
@@ -156,7 +154,8 @@ func (l *Log) wire(handles []jetstream.Stream, o Options) {
 	}
 	l.Events = &Events{stream: base(0), commits: l.events, identity: o.Identity}
 	l.Outcomes = &Outcomes{stream: base(1), commits: l.outs, room: room{limit: handles[1].CachedInfo().Config.MaxBytes}}
-	l.DeadLetters = &DeadLetters{stream: base(2)}
+	l.Oversize = &Oversize{stream: base(4)}
+	l.DeadLetters = &DeadLetters{stream: base(2), oversize: l.Oversize}
 	l.Retries = &Retries{stream: base(3)}
 }
 
@@ -170,7 +169,7 @@ func (l *Log) warnAboutDurability(o Options) {
 }
 
 // Run commits what is appended until ctx is done; appends made before wait for
-// it. When ctx ends, what is queued is still committed, and later appends get
+// it. It also sweeps, see [DeadLetters.Sweep], at once and then every hour. When ctx ends, what is queued is still committed, and later appends get
 // [ErrClosed]. It returns nil then, and a *[VersionError] if a reconnect ends
 // at a server that is too old. It may be called once.
 func (l *Log) Run(ctx context.Context) error {
@@ -178,6 +177,7 @@ func (l *Log) Run(ctx context.Context) error {
 	g.Go(func() error { return l.events.run(ctx) })
 	g.Go(func() error { return l.outs.run(ctx) })
 	g.Go(func() error { return l.watchVersion(ctx) })
+	g.Go(func() error { return l.sweep(ctx) })
 	return g.Wait()
 }
 

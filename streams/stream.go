@@ -2,6 +2,7 @@ package streams
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -29,14 +30,13 @@ type StreamInfo struct {
 	MaxBytes int64 // -1: no limit
 }
 
-// stream is what the four streams have in common.
+// stream is what the streams have in common.
 type stream struct {
 	name   string
 	nc     *nats.Conn
 	js     jetstream.JetStream
 	handle jetstream.Stream
 	log    *slog.Logger
-	steady bool
 }
 
 // Info returns where the stream stands.
@@ -78,6 +78,32 @@ func (s *stream) last(ctx context.Context, subject string) (Entry, error) {
 		return Entry{}, fmt.Errorf("last entry of %s: %w", subject, readError(err))
 	}
 	return entryOf(m), nil
+}
+
+// next returns the first entry of a subject after a sequence, or [ErrNotFound].
+func (s *stream) next(ctx context.Context, subject string, after uint64) (Entry, error) {
+	ctx, cancel := withAckWait(ctx, s.nc)
+	defer cancel()
+	m, err := s.handle.GetMsg(ctx, after+1, jetstream.WithGetMsgSubject(subject))
+	if err != nil {
+		return Entry{}, fmt.Errorf("next entry of %s after %d: %w", subject, after, readError(err))
+	}
+	return entryOf(m), nil
+}
+
+// delete deletes the entry at a sequence for good, or returns [ErrNotFound].
+func (s *stream) delete(ctx context.Context, sequence uint64) error {
+	ctx, cancel := withAckWait(ctx, s.nc)
+	defer cancel()
+	err := s.handle.DeleteMsg(ctx, sequence)
+	if err == nil {
+		return nil
+	}
+	// The client does not pass on which error it was.
+	if _, absent := s.Entry(ctx, sequence); errors.Is(absent, ErrNotFound) {
+		return absent
+	}
+	return fmt.Errorf("delete entry %d of %s: %w: %w", sequence, s.name, ErrUnavailable, err)
 }
 
 // entryOf leaves out the headers that a direct get adds, so that an entry

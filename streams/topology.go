@@ -12,6 +12,7 @@ const (
 	OutcomesStream    = "OUTCOMES"
 	DeadLettersStream = "DEADLETTERS"
 	RetriesStream     = "RETRIES"
+	OversizeStream    = "OBJ_" + OversizeBucket
 )
 
 // schemaKey is where a stream's metadata says which version of the layout of
@@ -26,7 +27,7 @@ const retriesAge = 7 * 24 * time.Hour
 
 // topology returns the streams as they should be.
 func topology(o Options) []jetstream.StreamConfig {
-	return []jetstream.StreamConfig{events(o), outcomes(o), deadLetters(o), retries(o)}
+	return []jetstream.StreamConfig{events(o), outcomes(o), deadLetters(o), retries(o), oversize(o)}
 }
 
 func base(o Options, name, description string, subjects ...string) jetstream.StreamConfig {
@@ -78,11 +79,21 @@ func deadLetters(o Options) jetstream.StreamConfig {
 // retries holds wake-ups only. The server allows schedules with neither
 // DiscardNew nor DenyPurge, and wants roll-ups.
 func retries(o Options) jetstream.StreamConfig {
-	c := base(o, RetriesStream, "Which events to look at again, and when.", "retries.*.*", "schedules.*", "aside.*.*")
+	c := base(o, RetriesStream, "Which events to look at again, and when.", "retries.*.*", "schedules.*")
 	c.Discard = jetstream.DiscardOld
 	c.MaxAge = retriesAge
 	c.MaxMsgsPerSubject = 1
 	c.Duplicates = o.DuplicateWindow
 	c.AllowMsgSchedules, c.AllowRollup = true, true
+	return c
+}
+
+// oversize is a bucket as the client's object stores make it, but for what
+// every stream of Tidings has. Its objects go with their letters.
+func oversize(o Options) jetstream.StreamConfig {
+	c := base(o, OversizeStream, "What is too large for a dead letter.", chunkPrefix+">", infoPrefix+">")
+	c.MaxBytes = o.OversizeMaxBytes
+	c.Duplicates = o.DuplicateWindow
+	c.AllowRollup = true
 	return c
 }

@@ -61,7 +61,7 @@ func (c *cli) listLetters(ctx context.Context, q api.LetterQuery) error {
 	rows := make([][]string, len(page.Items))
 	for i, l := range page.Items {
 		rows[i] = []string{
-			clock(l.At), string(l.Key), l.Tenant, string(l.Cause), letterStatus(l), string(l.Stage), l.Type, l.EventID, strconv.Itoa(l.Size), l.Detail,
+			clock(l.At), string(l.Key), l.Tenant, string(l.Cause), letterStatus(l), string(l.Stage), l.Type, l.EventID, strconv.FormatInt(l.Size, 10), l.Detail,
 		}
 	}
 	if err := c.table([]string{"AT", "KEY", "TENANT", "CAUSE", "STATUS", "STAGE", "TYPE", "ID", "BYTES", "DETAIL"}, rows); err != nil {
@@ -98,12 +98,7 @@ func (c *cli) showLetter(ctx context.Context, key api.Key, raw bool) error {
 		return err
 	}
 	if raw {
-		payload, err := client.Payload(ctx, key)
-		if err != nil {
-			return withHint(err, listLettersCommand)
-		}
-		_, err = c.out.Write(payload)
-		return err
+		return withHint(client.Payload(ctx, key, c.out), listLettersCommand)
 	}
 	letter, err := client.DeadLetter(ctx, key)
 	switch {
@@ -135,7 +130,7 @@ func (c *cli) printLetter(l api.Letter) error {
 	if err := c.fields(pairs...); err != nil {
 		return err
 	}
-	text := payload(l.Data)
+	text := payload(l)
 	if l.Event != nil { // it has a history: its own, or that of the event whose id it uses
 		text += "\n\nsee: tidings events why " + string(l.Event.Key)
 	}
@@ -146,9 +141,13 @@ func (c *cli) printLetter(l api.Letter) error {
 // shown is how much of a payload is written on the screen.
 const shown = 4 << 10
 
-// payload returns what can be shown of a payload.
-func payload(data []byte) string {
+// payload returns what can be shown of a letter's payload.
+func payload(l api.Letter) string {
+	data := l.Data
 	switch {
+	case l.PayloadObject != nil && len(data) == 0:
+		o := l.PayloadObject
+		return fmt.Sprintf("the payload has %d bytes, and is the object %s in the object store %s: get it with --raw", o.Size, o.Name, o.Bucket)
 	case len(data) == 0:
 		return "the payload is empty"
 	case !utf8.Valid(data):

@@ -27,6 +27,7 @@ func goldens() map[string]golden {
 		"duplicate":       {"duplicate", sampleDuplicate()},
 		"letter-event":    {"letter", sampleEventLetter()},
 		"letter-delivery": {"letter", sampleDeliveryLetter()},
+		"letter-oversize": {"letter", sampleOversizeLetter()},
 		"envelope":        {"", *sampleEnvelope()},
 	}
 	for _, f := range sampleFacts() {
@@ -168,6 +169,20 @@ func sampleDeliveryLetter() event.Letter {
 			Headers:    json.RawMessage(`{"x-retries":{"type":"int32","value":3}}`),
 		},
 	}
+}
+
+func sampleOversizeLetter() event.Letter {
+	l := sampleDeliveryLetter()
+	l.Cause, l.Detail, l.Data = event.CauseOversize, "payload of 16777216 bytes, the limit is 8388608", nil
+	l.PayloadObject = &event.Object{
+		Bucket: "OVERSIZE", Name: string(l.Key) + ".0.5YTJ3YETrCQ_nc0OOEjl83", Size: 16 << 20,
+		Digest: "SHA-256=5YTJ3YETrCQ_nc0OOEjl83hUZ3cTnYQ7qZ0m4t0vH6E=",
+	}
+	l.LetterObject = &event.Object{
+		Bucket: "OVERSIZE", Name: string(l.Key) + ".0.kT3n0bYc1lq7d9Zr2xWvQe", Size: 13 << 20,
+		Digest: "SHA-256=kT3n0bYc1lq7d9Zr2xWvQeUZ3cTnYQ7qZ0m4t0vH6E8=",
+	}
+	return l
 }
 
 func goldenFile(name string) string { return filepath.Join("testdata", "golden", name+".json") }

@@ -34,6 +34,13 @@ type Letter struct {
 	// Edit is the payload that an operator put in its place. It counts once the
 	// history says so ([Requeued]): until then it is a draft.
 	Edit *LetterEdit `json:"edit,omitempty"`
+	// PayloadObject is where the payload is that is too large for a letter;
+	// data_base64 is empty then.
+	PayloadObject *Object `json:"payload_object,omitempty"`
+	// LetterObject is where the whole letter is, without its payload, as JSON,
+	// that is too large itself, such as for its headers. What is here then is
+	// the beginning of it.
+	LetterObject *Object `json:"letter_object,omitempty"`
 }
 
 // LetterEdit is an edited payload and who edited it.
@@ -54,6 +61,15 @@ func (l Letter) Payload(digest string) (data []byte, ok bool) {
 		return l.Data, true
 	}
 	return nil, false
+}
+
+// Object is something too large for a message of the log: an object in a NATS
+// object store.
+type Object struct {
+	Bucket string `json:"bucket"`
+	Name   string `json:"name"`
+	Size   int64  `json:"size"`   // in bytes
+	Digest string `json:"digest"` // "SHA-256=" and the hash in base64url, as object stores have it
 }
 
 // Delivery is a raw AMQP delivery or HTTP request as it came in, without its body.

@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"tidings/bridge"
-	"tidings/streams"
 )
 
 const (
@@ -45,7 +44,7 @@ func (s *Server) publishBatch(w http.ResponseWriter, r *http.Request, body []byt
 	b.accept(ctx)
 	if i, err := b.err(); err != nil {
 		s.Logger.Warn("a batch was not taken in", "events", len(b.arrivals), "first", i, "error", err)
-		writeProblem(w, b.refused(w.Header(), i, err))
+		writeProblem(w, b.refused(w.Header(), err))
 		return
 	}
 	writeAccepted(w, b.accepted)
@@ -128,37 +127,23 @@ func (b *batch) acceptOne(ctx context.Context, i int) {
 	}
 	receipt, err := b.door.Accept(ctx, b.arrivals[i])
 	b.accepted[i], b.errs[i] = Accepted(receipt), err
-	if err != nil && !tooLarge(err) {
+	if err != nil {
 		b.shut.Store(true)
 	}
 }
 
-// err returns the error to answer with and its event. A log that takes nothing
-// comes first: what is too large can be sorted out when it does.
-func (b *batch) err() (at int, worst error) {
+// err returns the first error of an event that was tried, and its place.
+func (b *batch) err() (at int, err error) {
 	for i, err := range b.errs {
-		switch {
-		case err == nil || errors.Is(err, errNotTried):
-		case !tooLarge(err):
+		if err != nil && !errors.Is(err, errNotTried) {
 			return i, err
-		case worst == nil:
-			at, worst = i, err
 		}
 	}
-	return at, worst
+	return 0, nil
 }
 
-func (b *batch) refused(answer http.Header, at int, err error) *huma.ErrorModel {
+func (b *batch) refused(answer http.Header, err error) *huma.ErrorModel {
 	p := refused(answer, "the batch", err)
-	if p.Status == http.StatusServiceUnavailable {
-		p.Detail += "; those of its events that are stored are recognised"
-	} else {
-		p.Detail = fmt.Sprintf("number %d of the batch: %s; leave it out, and send the others again", at+1, p.Detail)
-	}
+	p.Detail += "; those of its events that are stored are recognised"
 	return p
-}
-
-func tooLarge(err error) bool {
-	_, large := errors.AsType[*streams.TooLargeError](err)
-	return large
 }

@@ -234,34 +234,6 @@ func TestBatchWhenTheLogStops(t *testing.T) {
 }
 
 func TestBatchAtTheDoor(t *testing.T) {
-	tooLarge := fmt.Errorf("put letter: %w", &streams.TooLargeError{What: "entry", Size: 9, Limit: 8})
-	t.Run("what is too large for the log is named, and those behind it are taken in", func(t *testing.T) {
-		w := newWorld(t)
-		var taken atomic.Int32
-		w.door = func(_ context.Context, a bridge.Arrival) (bridge.Receipt, error) {
-			if string(a.Body) == "2" {
-				return bridge.Receipt{}, tooLarge
-			}
-			taken.Add(1)
-			return bridge.Receipt{}, nil
-		}
-		res := w.postBatch("[1,2,3]")
-		require.Empty(t, res.Header.Get("Retry-After"))
-		body := problem(t, res, http.StatusRequestEntityTooLarge)
-		require.Contains(t, body, "number 2 of the batch: ")
-		require.Contains(t, body, "entry of 9 bytes, the limit is 8; leave it out")
-		require.EqualValues(t, 2, taken.Load())
-	})
-	t.Run("a log that takes nothing comes before what is too large", func(t *testing.T) {
-		w := newWorld(t)
-		w.door = func(_ context.Context, a bridge.Arrival) (bridge.Receipt, error) {
-			if string(a.Body) == "1" {
-				return bridge.Receipt{}, tooLarge
-			}
-			return bridge.Receipt{}, streams.ErrUnavailable
-		}
-		require.Equal(t, "5", w.postBatch("[1,2]").Header.Get("Retry-After"))
-	})
 	t.Run("a panic in one is an answer, not the end of the process", func(t *testing.T) {
 		w := newWorld(t)
 		w.door = func(context.Context, bridge.Arrival) (bridge.Receipt, error) { panic("hunter2") }

@@ -3,6 +3,8 @@ package api
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -130,10 +132,24 @@ func (c *Client) DeadLetter(ctx context.Context, key event.Key) (event.Letter, e
 	return get[event.Letter](ctx, c, "/v1/deadletters/"+segment(string(key)), nil)
 }
 
-// Payload returns the payload of a dead letter, byte for byte.
-func (c *Client) Payload(ctx context.Context, key event.Key) ([]byte, error) {
-	_, body, err := c.do(ctx, http.MethodGet, "/v1/deadletters/"+segment(string(key))+"/raw", nil, nil)
-	return body, err
+// Payload writes the payload of a dead letter to w, byte for byte, as it comes.
+// It returns an error if that was not all of it, or something else.
+func (c *Client) Payload(ctx context.Context, key event.Key, w io.Writer) error {
+	client := *c.http()
+	client.Timeout = 0 // it may be large
+	res, err := c.open(ctx, &client, http.MethodGet, "/v1/deadletters/"+segment(string(key))+"/raw", nil, nil)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	hash := sha256.New()
+	if _, err := io.Copy(io.MultiWriter(w, hash), res.Body); err != nil {
+		return c.brokeOff(err)
+	}
+	if want := "sha-256=:" + base64.StdEncoding.EncodeToString(hash.Sum(nil)) + ":"; res.Header.Get("Repr-Digest") != want {
+		return errors.New("what was read is not the payload: its digest is another")
+	}
+	return nil
 }
 
 // Status returns where the process stands.
@@ -169,7 +185,7 @@ func (c *Client) Publish(ctx context.Context, header http.Header, body []byte) (
 	if bridge.IsBatch(header.Get("Content-Type")) {
 		return Accepted{}, ErrBatch
 	}
-	_, answer, err := c.do(ctx, http.MethodPost, "/v1/events", header, body)
+	answer, err := c.do(ctx, http.MethodPost, "/v1/events", header, body)
 	if err != nil {
 		return Accepted{}, err
 	}
@@ -208,7 +224,7 @@ func get[T any](ctx context.Context, c *Client, path string, v values) (T, error
 	if len(v) > 0 {
 		path += "?" + url.Values(v).Encode()
 	}
-	_, body, err := c.do(ctx, http.MethodGet, path, nil, nil)
+	body, err := c.do(ctx, http.MethodGet, path, nil, nil)
 	if err != nil {
 		var none T
 		return none, err
@@ -228,10 +244,25 @@ func decode[T any](c *Client, body []byte) (T, error) {
 const maxAnswer = 64 << 20
 
 // do makes one request, and returns the answer if it is a good one.
-func (c *Client) do(ctx context.Context, method, path string, header http.Header, body []byte) (int, []byte, error) {
+func (c *Client) do(ctx context.Context, method, path string, header http.Header, body []byte) ([]byte, error) {
+	res, err := c.open(ctx, c.http(), method, path, header, body)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	if err != nil {
+		return nil, c.brokeOff(err)
+	}
+	return answer, nil
+}
+
+// open makes one request. The body of its answer is to be closed, and the answer
+// is a good one if there is no error.
+func (c *Client) open(ctx context.Context, client *http.Client, method, path string, header http.Header, body []byte) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(c.BaseURL, "/")+path, bytes.NewReader(body))
 	if err != nil {
-		return 0, nil, c.badURL()
+		return nil, c.badURL()
 	}
 	for name, v := range header {
 		req.Header[name] = v
@@ -240,25 +271,29 @@ func (c *Client) do(ctx context.Context, method, path string, header http.Header
 	if c.Operator != "" {
 		req.Header.Set(OperatorHeader, c.Operator)
 	}
-	res, err := c.http().Do(req)
+	res, err := client.Do(req)
 	if err != nil {
 		if ctx.Err() != nil {
-			return 0, nil, context.Cause(ctx)
+			return nil, context.Cause(ctx)
 		}
-		return 0, nil, c.stranger(plain(err))
+		return nil, c.stranger(plain(err))
 	}
-	defer res.Body.Close()
 	if why := res.Header.Get(LedgerHeader); why != "" && c.Behind != nil {
 		c.Behind(why)
 	}
-	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
-	switch {
-	case err != nil:
-		return 0, nil, c.stranger(fmt.Errorf("its answer broke off: %w", err))
-	case res.StatusCode/100 == 2:
-		return res.StatusCode, answer, nil
+	if res.StatusCode/100 == 2 {
+		return res, nil
 	}
-	return res.StatusCode, nil, c.refusal(res, answer)
+	defer res.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	if err != nil {
+		return nil, c.brokeOff(err)
+	}
+	return nil, c.refusal(res, answer)
+}
+
+func (c *Client) brokeOff(err error) error {
+	return c.stranger(fmt.Errorf("its answer broke off: %w", err))
 }
 
 // plain leaves out method and URL, which the message has already.

@@ -26,7 +26,7 @@ func post[T any](ctx context.Context, c *Client, path string, header http.Header
 	for name, values := range header {
 		h[name] = values
 	}
-	_, answer, err := c.do(ctx, http.MethodPost, path, h, data)
+	answer, err := c.do(ctx, http.MethodPost, path, h, data)
 	if err != nil {
 		return none, err
 	}

@@ -33,13 +33,6 @@ type letterOutput struct {
 	Body event.Letter
 }
 
-// rawOutput is never shown by a browser: what came may be a page with scripts.
-type rawOutput struct {
-	ContentType string `header:"Content-Type"`
-	Disposition string `header:"Content-Disposition"`
-	Body        []byte
-}
-
 func (s *Server) registerLetters(api huma.API) {
 	huma.Register(api, huma.Operation{
 		OperationID: "list-dead-letters", Method: http.MethodGet, Path: "/v1/deadletters", Tags: []string{"dead letters"},
@@ -53,6 +46,8 @@ func (s *Server) registerLetters(api huma.API) {
 	huma.Register(api, huma.Operation{
 		OperationID: "get-dead-letter-payload", Method: http.MethodGet, Path: "/v1/deadletters/{key}/raw", Tags: []string{"dead letters"},
 		Summary: "The payload of a dead letter, byte for byte",
+		Description: "Of any size, also where the letter itself only names the object that holds it. " +
+			"The header Repr-Digest has its SHA-256. If it is damaged, the answer breaks off before its end.",
 		Responses: map[string]*huma.Response{"200": {
 			Description: "The payload",
 			Content:     map[string]*huma.MediaType{"application/octet-stream": {Schema: &huma.Schema{Type: "string", Format: "binary"}}},
@@ -82,16 +77,6 @@ func (s *Server) getLetter(ctx context.Context, in *letterInput) (*letterOutput,
 		return nil, err
 	}
 	return &letterOutput{ETag: etag(sequence), Body: letter}, nil
-}
-
-func (s *Server) getPayload(ctx context.Context, in *letterInput) (*rawOutput, error) {
-	letter, _, err := s.letter(ctx, in.Key)
-	if err != nil {
-		return nil, err
-	}
-	return &rawOutput{
-		ContentType: "application/octet-stream", Disposition: "attachment", Body: letter.Data,
-	}, nil
 }
 
 // letter reads a letter from the log, and its sequence.

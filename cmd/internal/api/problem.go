@@ -56,6 +56,9 @@ func (s *Server) failure(err error) error {
 			"or was no event, which makes it a dead letter without a history: the list of dead letters has those")
 	case errors.Is(err, store.ErrCursor):
 		return problem(http.StatusBadRequest, "cursor", err.Error())
+	case errors.Is(err, streams.ErrDamaged):
+		s.Logger.Error("a payload is damaged", "error", err)
+		return problem(http.StatusInternalServerError, "damaged", err.Error())
 	case errors.Is(err, streams.ErrUnavailable), errors.Is(err, streams.ErrClosed):
 		return unavailable("the log cannot be read now")
 	}

@@ -113,13 +113,8 @@ func (s *Server) unread(err error) *huma.ErrorModel {
 	return problem(http.StatusBadRequest, "unread", "the body did not arrive whole")
 }
 
-// refused says why the door did not take what came. To send again what is too large even
-// for a dead letter would never help.
+// refused says why the door did not take what came: it is the log, and never what came.
 func refused(answer http.Header, what string, err error) *huma.ErrorModel {
-	if large, ok := errors.AsType[*streams.TooLargeError](err); ok {
-		return problem(http.StatusRequestEntityTooLarge, "too-large",
-			"the event does not fit into one message of the log: "+large.Error())
-	}
 	answer.Set("Retry-After", retryAfter)
 	detail := "the log cannot take events now: send " + what + " again"
 	if errors.Is(err, streams.ErrFull) {

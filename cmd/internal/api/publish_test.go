@@ -99,16 +99,6 @@ func TestPublish(t *testing.T) {
 			require.NotContains(t, body, "10.0.0.9")
 		}
 	})
-	t.Run("what is too large for the log is 413, since it never fits", func(t *testing.T) {
-		w.door = func(context.Context, bridge.Arrival) (bridge.Receipt, error) {
-			return bridge.Receipt{}, fmt.Errorf("put letter: %w", &streams.TooLargeError{What: "entry", Size: 9, Limit: 8})
-		}
-		res := w.ask(http.MethodPost, "/v1/events", "{}")
-		require.Empty(t, res.Header.Get("Retry-After"))
-		body := problem(t, res, http.StatusRequestEntityTooLarge)
-		require.Contains(t, body, "urn:tidings:too-large")
-		require.Contains(t, body, "entry of 9 bytes, the limit is 8")
-	})
 	t.Run("a body of exactly the bound is taken in, one byte more is not", func(t *testing.T) {
 		w.door = func(_ context.Context, a bridge.Arrival) (bridge.Receipt, error) {
 			got = a

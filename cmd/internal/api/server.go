@@ -27,6 +27,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -63,6 +64,8 @@ type Door interface {
 type Letters interface {
 	// Get returns the letter and its sequence, or an error that is streams.ErrNotFound.
 	Get(ctx context.Context, tenant string, key event.Key) (event.Letter, uint64, error)
+	// Payload returns the payload of a letter that Get returned.
+	Payload(ctx context.Context, l event.Letter) (io.Reader, error)
 }
 
 // Options are what a server needs. Ledger, Door, Letters and Token are required.

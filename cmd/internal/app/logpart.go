@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -138,6 +139,14 @@ func (l *logPart) Get(ctx context.Context, tenant string, key event.Key) (event.
 	return event.Letter{}, 0, errNoLog
 }
 
+// Payload implements api.Letters.
+func (l *logPart) Payload(ctx context.Context, letter event.Letter) (io.Reader, error) {
+	if log := l.get(); log != nil {
+		return log.DeadLetters.Payload(ctx, letter)
+	}
+	return nil, errNoLog
+}
+
 // sizes returns how full the streams are.
 func (l *logPart) sizes(ctx context.Context) ([]api.Stream, error) {
 	log := l.get()
@@ -153,6 +162,7 @@ func (l *logPart) sizes(ctx context.Context) ([]api.Stream, error) {
 		{streams.OutcomesStream, log.Outcomes.Info},
 		{streams.DeadLettersStream, log.DeadLetters.Info},
 		{streams.RetriesStream, log.Retries.Info},
+		{streams.OversizeStream, log.Oversize.Info},
 	} {
 		info, err := s.info(ctx)
 		if err != nil {

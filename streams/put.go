@@ -1,0 +1,97 @@
+package streams
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"tidings/streams/event"
+)
+
+// put is one letter on its way.
+type put struct {
+	*DeadLetters
+	letter   event.Letter
+	subject  string
+	nonce    string
+	msg      *nats.Msg // nil until it is needed, since objects are stored for it
+	sequence uint64
+	created  bool
+}
+
+// attempt looks at what is there and appends on top of it. Both are repeated
+// when somebody else was faster.
+func (p *put) attempt(ctx context.Context) error {
+	last, err := p.last(ctx, p.subject)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return err
+	}
+	if err == nil && generationOf(last) >= p.letter.Generation {
+		p.sequence, p.created = last.Sequence, last.Header.Get(HeaderNonce) == p.nonce
+		return nil
+	}
+	return p.publish(ctx, last)
+}
+
+// replace appends on top of the letter at a sequence, which may have happened
+// already by a try before whose answer was lost.
+func (p *put) replace(ctx context.Context, at uint64) error {
+	last, err := p.last(ctx, p.subject)
+	switch {
+	case err != nil && !errors.Is(err, ErrNotFound):
+		return err
+	case err == nil && last.Header.Get(HeaderNonce) == p.nonce:
+		p.sequence = last.Sequence
+		return nil
+	case err != nil || last.Sequence != at:
+		return fmt.Errorf("the letter at %d: %w", at, ErrChanged)
+	}
+	return p.publish(ctx, last)
+}
+
+// publish appends on top of a letter, or of none. The objects that only the
+// letter before names go with it.
+func (p *put) publish(ctx context.Context, last Entry) (err error) {
+	if p.msg == nil {
+		p.msg, err = p.fit(ctx, p.letter, p.subject, p.nonce)
+	}
+	if err != nil {
+		return err
+	}
+	before, err := p.objects(ctx, last)
+	if err != nil {
+		return err
+	}
+	if p.sequence, err = p.append(ctx, last.Sequence); err != nil {
+		return err
+	}
+	p.created = true
+	for _, o := range before {
+		if !slices.Contains(p.msg.Header.Values(HeaderObject), o.info.Name) {
+			_ = p.oversize.drop(ctx, o) // else it is swept
+		}
+	}
+	return nil
+}
+
+// append appends on top of the letter at a sequence, or of none at 0.
+func (p *put) append(ctx context.Context, after uint64) (uint64, error) {
+	p.msg.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(after, 10))
+	ctx, cancel := withAckWait(ctx, p.nc)
+	defer cancel()
+	ack, err := p.js.PublishMsg(ctx, p.msg)
+	if err != nil {
+		return 0, publishError(err)
+	}
+	return ack.Sequence, nil
+}
+
+func generationOf(e Entry) int {
+	n, _ := strconv.Atoi(e.Header.Get(HeaderGeneration))
+	return n
+}

@@ -123,8 +123,12 @@ func (b *Bridge) closeTimeout() time.Duration {
 }
 
 func (b *Bridge) subscriber() *subscriber {
+	intake := newWindowed
+	if b.config.Subscriber == SubscriberWatermill {
+		intake = newFanIn
+	}
 	return &subscriber{
-		config: b.config.watermill(), declaration: b.config.declaration(), intake: newWindowed,
+		config: b.config.watermill(), declaration: b.config.declaration(), intake: intake,
 		drain: b.config.Drain, crashPause: b.config.Reconnect.CrashLoop, probe: b.opts.Probe, every: b.opts.LookEvery,
 		held:  b.opts.Held,
 		state: b.state, log: b.opts.Log, wlog: b.wlog,

@@ -28,6 +28,20 @@ const (
 	TopologyDeclare Topology = "declare"
 )
 
+// Subscriber says what consumes the queue.
+type Subscriber string
+
+// The subscribers.
+const (
+	// SubscriberWindowed is Tidings' own: one channel whose prefetch count is the
+	// window. It is the default.
+	SubscriberWindowed Subscriber = "windowed"
+	// SubscriberWatermill is that of watermill-amqp, a subscription and a channel
+	// for each delivery in hand, at most 64. It is slower. When the connection is
+	// lost, the library reads and writes a variable of its own without a lock.
+	SubscriberWatermill Subscriber = "watermill"
+)
+
 // Config says which queue to consume and how. URL and Queue are required.
 type Config struct {
 	// URL of the broker and vhost. It may hold user and password; they show in
@@ -37,6 +51,8 @@ type Config struct {
 	Queue string `yaml:"queue"`
 
 	Topology Topology `yaml:"topology,omitempty"`
+	// Subscriber consumes the queue.
+	Subscriber Subscriber `yaml:"subscriber,omitempty"`
 	// Exchange is made and bound to the queue by TopologyDeclare; empty: none is.
 	Exchange string `yaml:"exchange,omitempty"`
 	// ExchangeKind is direct, fanout, headers or topic, which is the default.
@@ -52,7 +68,8 @@ type Config struct {
 	// connection.
 	DeliveryLimit int `yaml:"delivery_limit,omitempty"`
 
-	// Window is how many deliveries may be in hand at the same time, 256 if zero.
+	// Window is how many deliveries may be in hand at the same time, 256 if zero;
+	// SubscriberWatermill takes at most 64.
 	Window int `yaml:"window,omitempty"`
 	// Mapping says where the attributes of events are found.
 	Mapping Mapping `yaml:"mapping,omitempty"`
@@ -81,9 +98,11 @@ type Reconnect struct {
 }
 
 const (
-	defaultWindow  = 256
-	defaultHoldFor = 60 * time.Second
-	defaultDrain   = 25 * time.Second
+	defaultWindow = 256
+	// maxSubscriptions is where more of them, each with a channel, gain nothing.
+	maxSubscriptions = 64
+	defaultHoldFor   = 60 * time.Second
+	defaultDrain     = 25 * time.Second
 	// defaultDeliveryLimit leaves room for what healthy messages gather before
 	// one that ends connections is alone in the window.
 	defaultDeliveryLimit = 20
@@ -95,7 +114,11 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.ExchangeKind, amqp.ExchangeTopic)
 	setDefault(&c.DeadLetterExchange, c.Queue+".dlx")
 	setDefault(&c.DeliveryLimit, defaultDeliveryLimit)
+	setDefault(&c.Subscriber, SubscriberWindowed)
 	setDefault(&c.Window, defaultWindow)
+	if c.Subscriber == SubscriberWatermill {
+		c.Window = min(c.Window, maxSubscriptions)
+	}
 	setDefault(&c.ConsumerTag, product)
 	setDefault(&c.HoldFor, defaultHoldFor)
 	setDefault(&c.Drain, defaultDrain)
@@ -129,6 +152,8 @@ func (c Config) Validate() error {
 	refuse(len(c.Queue) > maxShortString, "queue: has %d bytes: RabbitMQ takes at most %d", len(c.Queue), maxShortString)
 	refuse(c.Topology != "" && c.Topology != TopologyAssert && c.Topology != TopologyDeclare,
 		"topology: %q is not one of %s, %s", c.Topology, TopologyAssert, TopologyDeclare)
+	refuse(c.Subscriber != "" && c.Subscriber != SubscriberWindowed && c.Subscriber != SubscriberWatermill,
+		"subscriber: %q is not one of %s, %s", c.Subscriber, SubscriberWindowed, SubscriberWatermill)
 	refuse(c.ExchangeKind != "" && !slices.Contains(exchangeKinds(), c.ExchangeKind),
 		"exchange_kind: %q is not one of %s", c.ExchangeKind, strings.Join(exchangeKinds(), ", "))
 	refuse(len(c.Bindings) > 0 && c.Exchange == "", "bindings: bind the queue to the exchange, which is not set")

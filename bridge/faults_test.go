@@ -359,8 +359,9 @@ func TestConsumerTimeout(t *testing.T) {
 	require.Contains(t, w.bridge.Status().Reason, "the broker closed the channel: ")
 	require.Contains(t, w.bridge.Status().Reason, "timed out")
 	close(pass)
+	w.eventually("the repeat: the broker had given it to another, which was us", func() bool { return len(w.duplicates()) == 1 })
 	w.settled(1)
-	require.Len(t, w.duplicates(), 1, "the broker had given it to another, which was us")
+	require.Len(t, w.duplicates(), 1)
 }
 
 func TestHandlerThatPanicsDoesNotLoop(t *testing.T) {

@@ -1,0 +1,43 @@
+package bridge_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"tidings/bridge"
+)
+
+func TestWatermillSubscriber(t *testing.T) {
+	t.Run("has a subscription for each delivery in hand, at most 64", func(t *testing.T) {
+		w := withQueue(t)
+		w.config.Subscriber = bridge.SubscriberWatermill
+		w.start()
+		w.eventually("consumers", func() bool { return w.bridge.Status().Consumers == 64 })
+		require.Equal(t, 64, w.bridge.Status().Window)
+		require.Equal(t, 64, w.look(w.channel()).Consumers)
+	})
+	t.Run("uses a queue that is there and differs, and says once how", func(t *testing.T) {
+		w := newWorld(t)
+		w.declareWith("orders", nil) // a classic one
+		w.config.Subscriber, w.config.Topology = bridge.SubscriberWatermill, bridge.TopologyDeclare
+		w.publish(plain("a"))
+		w.start()
+		w.settled(1)
+		require.Equal(t, 1, w.said.count("is there and differs"), w.said.all())
+	})
+	t.Run("waits for a queue that is missing, and says so once", func(t *testing.T) {
+		w := newWorld(t)
+		w.config.Subscriber = bridge.SubscriberWatermill
+		w.start()
+		w.eventually("trouble", func() bool { return w.said.count("create it or set topology: declare") == 1 })
+		w.declare("orders")
+		w.publish(plain("a"))
+		w.settled(1)
+		require.Equal(t, 1, w.said.count("create it or set topology: declare"), w.said.all())
+	})
+	t.Run("must be one of the two", func(t *testing.T) {
+		c := bridge.Config{URL: "amqp://localhost", Queue: "q", Subscriber: "kafka"}
+		require.EqualError(t, c.Validate(), `subscriber: "kafka" is neither windowed nor watermill`)
+	})
+}

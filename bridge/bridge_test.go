@@ -12,7 +12,23 @@ import (
 	"tidings/streams/event"
 )
 
-func TestDeliveries(t *testing.T) {
+func TestDeliveries(t *testing.T) { bothSubscribers(t, testDeliveries) }
+
+// bothSubscribers runs what holds for either of them. withQueue is that of the
+// world, for a bridge with that subscriber.
+func bothSubscribers(t *testing.T, test func(t *testing.T, withQueue func(*testing.T) *world)) {
+	for _, s := range []bridge.Subscriber{bridge.SubscriberWindowed, bridge.SubscriberWatermill} {
+		t.Run(string(s), func(t *testing.T) {
+			test(t, func(t *testing.T) *world {
+				w := withQueue(t)
+				w.config.Subscriber = s
+				return w
+			})
+		})
+	}
+}
+
+func testDeliveries(t *testing.T, withQueue func(*testing.T) *world) {
 	t.Run("become events, each once, and are acknowledged", func(t *testing.T) {
 		w := withQueue(t)
 		w.publish(plain("a"), plain("b"), plain("c"))

@@ -143,7 +143,7 @@ type subscription struct {
 	*wamqp.Subscriber
 	in       *fanIn
 	messages <-chan *message.Message
-	last     amqp.Delivery         // what it took last
+	last     amqp.Delivery         // what it took last; it takes no more before that is acknowledged
 	handed   chan *message.Message // receives the message of last, or nil
 }
 
@@ -168,7 +168,7 @@ func (s *subscription) run() {
 	consumes := sync.OnceFunc(s.in.consuming.Done)
 	defer consumes()
 	for msg := range s.messages {
-		taken := time.Now()
+		d, taken := s.last, time.Now()
 		if !s.handle() {
 			<-s.in.settled
 			s.endConsumer()
@@ -177,7 +177,7 @@ func (s *subscription) run() {
 		}
 		msg.Ack()
 		<-msg.Context().Done() // the subscription is through with it
-		s.in.tried(s.last, taken)
+		s.in.tried(d, taken)
 	}
 }
 

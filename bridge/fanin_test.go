@@ -38,6 +38,6 @@ func TestWatermillSubscriber(t *testing.T) {
 	})
 	t.Run("must be one of the two", func(t *testing.T) {
 		c := bridge.Config{URL: "amqp://localhost", Queue: "q", Subscriber: "kafka"}
-		require.EqualError(t, c.Validate(), `subscriber: "kafka" is neither windowed nor watermill`)
+		require.EqualError(t, c.Validate(), `subscriber: "kafka" is not one of windowed, watermill`)
 	})
 }

@@ -51,26 +51,7 @@ func messages(n int) (all []amqp.Publishing) {
 }
 
 func TestNoGhosts(t *testing.T) {
-	t.Run("when the queue is deleted, ten times", func(t *testing.T) {
-		// A classic queue: RabbitMQ 3.10 now and then delivers the first message
-		// of a quorum queue to nobody if another one had its name just before.
-		w := newWorld(t)
-		w.declareWith("orders", nil)
-		w.start()
-		ch := w.channel()
-		for i := range 10 {
-			w.eventually("a consumer", w.ready)
-			_, err := ch.QueueDelete("orders", false, false, false)
-			require.NoError(t, err)
-			w.eventually("trouble", func() bool { return !w.ready() })
-			w.declareWith("orders", nil)
-			w.publish(plain(fmt.Sprint(i)))
-			w.eventually("the event", func() bool { return w.stored() == i+1 })
-		}
-		require.Len(t, w.settled(10), 10)
-		require.Len(t, w.ids(), 10)
-		require.Empty(t, w.letters())
-	})
+	bothSubscribers(t, testNoGhostsOfAQueue)
 	t.Run("when the broker closes the connection, ten times", func(t *testing.T) {
 		w := withQueue(t)
 		w.start()
@@ -84,6 +65,31 @@ func TestNoGhosts(t *testing.T) {
 		require.Len(t, w.ids(), 10)
 		require.Empty(t, w.letters())
 		require.GreaterOrEqual(t, w.bridge.Status().Reconnects, uint64(10))
+	})
+}
+
+func testNoGhostsOfAQueue(t *testing.T, withQueue func(*testing.T) *world) {
+	t.Run("when the queue is deleted, ten times", func(t *testing.T) {
+		// A classic queue: RabbitMQ 3.10 now and then delivers the first message
+		// of a quorum queue to nobody if another one had its name just before.
+		w := withQueue(t)
+		ch := w.channel()
+		_, err := ch.QueueDelete("orders", false, false, false)
+		require.NoError(t, err)
+		w.declareWith("orders", nil)
+		w.start()
+		for i := range 10 {
+			w.eventually("a consumer", w.ready)
+			_, err := ch.QueueDelete("orders", false, false, false)
+			require.NoError(t, err)
+			w.eventually("trouble", func() bool { return !w.ready() })
+			w.declareWith("orders", nil)
+			w.publish(plain(fmt.Sprint(i)))
+			w.eventually("the event", func() bool { return w.stored() == i+1 })
+		}
+		require.Len(t, w.settled(10), 10)
+		require.Len(t, w.ids(), 10)
+		require.Empty(t, w.letters())
 	})
 }
 
@@ -127,7 +133,9 @@ func TestNothingIsLostWhileConnectionsAreClosed(t *testing.T) {
 	require.Empty(t, w.letters())
 }
 
-func TestWindow(t *testing.T) {
+func TestWindow(t *testing.T) { bothSubscribers(t, testWindow) }
+
+func testWindow(t *testing.T, withQueue func(*testing.T) *world) {
 	w := withQueue(t)
 	w.config.Window = 4
 	pass := make(chan struct{})
@@ -147,7 +155,9 @@ func TestWindow(t *testing.T) {
 	w.settled(8)
 }
 
-func TestStop(t *testing.T) {
+func TestStop(t *testing.T) { bothSubscribers(t, testStop) }
+
+func testStop(t *testing.T, withQueue func(*testing.T) *world) {
 	t.Run("finishes what is in hand, and leaves the rest in the queue", func(t *testing.T) {
 		w := withQueue(t)
 		w.config.Window = 3
@@ -205,7 +215,7 @@ func TestStop(t *testing.T) {
 		require.Empty(t, w.letters())
 	})
 	t.Run("while the broker is away", func(t *testing.T) {
-		w := newWorld(t)
+		w := withQueue(t)
 		w.config.URL = "amqp://guest:guest@127.0.0.1:1/"
 		w.start()
 		w.eventually("trouble", func() bool { return !w.ready() })
@@ -230,7 +240,9 @@ func TestStop(t *testing.T) {
 	})
 }
 
-func TestLogInTrouble(t *testing.T) {
+func TestLogInTrouble(t *testing.T) { bothSubscribers(t, testLogInTrouble) }
+
+func testLogInTrouble(t *testing.T, withQueue func(*testing.T) *world) {
 	t.Run("is waited out with the deliveries in hand", func(t *testing.T) {
 		w := withQueue(t)
 		var down atomic.Bool

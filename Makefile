@@ -26,6 +26,8 @@ bench: ## Measure the bridge against a bare loop, small (ARGS='--count 100000 --
 test: ## Run all tests with the race detector, on a real RabbitMQ and NATS
 	@.ci/setup >&2
 	CGO_ENABLED=1 go test -race -timeout 15m ./...
+	@# A library has a race of its own there.
+	go test -timeout 5m -run LosesItsConnection ./bridge
 
 lint: ## Check with vet, staticcheck and gofumpt, and that imports keep to the ladder
 	go vet ./...

@@ -52,15 +52,29 @@ func (f *fanIn) open(ctx context.Context) error {
 	if err := f.prepare(); err != nil {
 		return err
 	}
+	f.consumers = f.window
 	for range f.window {
 		s, err := f.subscribe(connection)
 		if err != nil {
 			f.giveBack()
-			return err
+			return f.reason(err)
 		}
 		f.subscriptions = append(f.subscriptions, s)
 	}
 	return nil
+}
+
+// reason says why subscribing ended with err: the first deliveries may be quicker
+// than it, and end the connection.
+func (f *fanIn) reason(err error) error {
+	if f.conn.IsClosed() {
+		select {
+		case why := <-f.closed:
+			return f.lost(why)
+		case <-time.After(closeTimeout):
+		}
+	}
+	return err
 }
 
 func (f *fanIn) connect(ctx context.Context) (*wamqp.ConnectionWrapper, error) {

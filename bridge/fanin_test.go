@@ -16,6 +16,7 @@ func TestWatermillSubscriber(t *testing.T) {
 		w.eventually("consumers", func() bool { return w.bridge.Status().Consumers == 64 })
 		require.Equal(t, 64, w.bridge.Status().Window)
 		require.Equal(t, 64, w.look(w.channel()).Consumers)
+		require.Zero(t, w.said.count("other consumers"), w.said.all())
 	})
 	t.Run("uses a queue that is there and differs, and says once how", func(t *testing.T) {
 		w := newWorld(t)
@@ -24,7 +25,7 @@ func TestWatermillSubscriber(t *testing.T) {
 		w.publish(plain("a"))
 		w.start()
 		w.settled(1)
-		require.Equal(t, 1, w.said.count("is there and differs"), w.said.all())
+		require.Equal(t, 1, w.said.count("is there and differs: x-queue-type expected quorum"), w.said.all())
 	})
 	t.Run("waits for a queue that is missing, and says so once", func(t *testing.T) {
 		w := newWorld(t)

@@ -53,19 +53,22 @@ func messages(n int) (all []amqp.Publishing) {
 func TestNoGhosts(t *testing.T) {
 	bothSubscribers(t, testNoGhostsOfAQueue)
 	t.Run("when the broker closes the connection, ten times", func(t *testing.T) {
-		w := withQueue(t)
-		w.start()
-		for i := range 10 {
-			w.eventually("a consumer", w.ready)
-			require.NoError(t, w.vhost.CloseConnections(t.Context(), "for the test"))
-			w.publish(plain(fmt.Sprint(i)))
-			w.eventually("the event", func() bool { return w.stored() == i+1 })
-		}
-		require.Len(t, w.settled(10), 10)
-		require.Len(t, w.ids(), 10)
-		require.Empty(t, w.letters())
-		require.GreaterOrEqual(t, w.bridge.Status().Reconnects, uint64(10))
+		testNoGhostsOfConnections(t, withQueue(t))
 	})
+}
+
+func testNoGhostsOfConnections(t *testing.T, w *world) {
+	w.start()
+	for i := range 10 {
+		w.eventually("a consumer", w.ready)
+		require.NoError(t, w.vhost.CloseConnections(t.Context(), "for the test"))
+		w.publish(plain(fmt.Sprint(i)))
+		w.eventually("the event", func() bool { return w.stored() == i+1 })
+	}
+	require.Len(t, w.settled(10), 10)
+	require.Len(t, w.ids(), 10)
+	require.Empty(t, w.letters())
+	require.GreaterOrEqual(t, w.bridge.Status().Reconnects, uint64(10))
 }
 
 func testNoGhostsOfAQueue(t *testing.T, withQueue func(*testing.T) *world) {

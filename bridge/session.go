@@ -18,10 +18,12 @@ const killGrace = 5 * time.Second
 // session is one connection, and what is in hand of it. How deliveries come in
 // is up to its intake.
 type session struct {
-	sub  *subscriber
-	out  chan<- *message.Message
-	in   intake
-	conn *amqp.Connection // by the intake
+	sub *subscriber
+	out chan<- *message.Message
+	in  intake
+	// conn and consumers, the number of them, are up to the intake.
+	conn      *amqp.Connection
+	consumers int
 
 	// ended is closed when nothing of this session is worth retrying: what is
 	// being handled is finished, and what waits for another try is given back.
@@ -76,7 +78,7 @@ func (s *subscriber) open(ctx context.Context, out chan<- *message.Message) (*se
 		ss.disconnect()
 		return nil, err
 	}
-	s.state.consuming(ss.window)
+	s.state.consuming(ss.window, ss.consumers)
 	ss.looking.Go(ss.look)
 	return ss, nil
 }

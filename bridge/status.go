@@ -71,9 +71,11 @@ type tracker struct {
 	said    map[string]bool // cautions and differences
 	// crash is why the session may end the way the ones before it did; empty
 	// since it acknowledged something.
-	crash    string
-	warned   bool // that the queue is shared
-	sessions uint64
+	crash  string
+	warned bool // that the queue is shared
+	// consumers is how many of the queue's are ours.
+	consumers int
+	sessions  uint64
 	// trouble is since when the log has taken nothing; zero: it does.
 	trouble time.Time
 	// busy is since when something is in hand, and waiting since when
@@ -170,7 +172,7 @@ func (t *tracker) caution(all []caution) {
 	}
 }
 
-func (t *tracker) consuming(window int) {
+func (t *tracker) consuming(window, consumers int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.sessions++; t.sessions > 1 {
@@ -179,6 +181,7 @@ func (t *tracker) consuming(window int) {
 	t.phase, t.why, t.since, t.unseen = phaseConsuming, "", t.now(), 0
 	t.trouble, t.busy, t.waiting = time.Time{}, time.Time{}, time.Time{}
 	t.status.Connected, t.status.InHand, t.status.Waiting, t.status.Consumers = true, 0, -1, -1
+	t.consumers = consumers
 	if t.status.Window = window; t.crash == "" { // else it was said that and why nothing moves
 		t.once(slog.LevelInfo, "consuming", "window", window)
 	}
@@ -277,11 +280,11 @@ func (t *tracker) saw(ready, consumers int) {
 // shared warns of other consumers of the queue: a second Tidings with a data
 // directory of its own knows nothing of what this one has sent.
 func (t *tracker) shared(consumers int) {
-	if consumers > 1 && !t.warned {
+	if consumers > t.consumers && !t.warned {
 		t.log.Warn("the queue has other consumers: what they take is not seen here, and a second tidings with its own data directory sends again what this one has sent",
 			"consumers", consumers)
 	}
-	t.warned = consumers > 1
+	t.warned = consumers > t.consumers
 }
 
 // refused notes that the log took nothing, and returns since when that is so.

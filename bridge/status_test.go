@@ -23,7 +23,7 @@ func TestReadiness(t *testing.T) {
 		c := Config{URL: "amqp://ann:secret@rabbit/shop", Queue: "orders"}.withDefaults()
 		tr := newTracker(c, slog.New(slog.DiscardHandler), func() time.Time { return now }, 30*time.Second)
 		tr.connecting()
-		tr.consuming(c.Window)
+		tr.consuming(c.Window, 1)
 		return tr
 	}
 	for name, c := range map[string]struct {
@@ -143,6 +143,7 @@ func TestAQueueWithOtherConsumersIsWarnedOfOnce(t *testing.T) {
 	var said bytes.Buffer
 	c := Config{URL: "amqp://ann:secret@rabbit/shop", Queue: "orders"}.withDefaults()
 	tr := newTracker(c, slog.New(slog.NewTextHandler(&said, nil)), time.Now, 30*time.Second)
+	tr.consuming(c.Window, 1)
 	for _, consumers := range []int{0, 1, 2, 2, 3} {
 		tr.saw(0, consumers)
 	}
@@ -150,4 +151,8 @@ func TestAQueueWithOtherConsumersIsWarnedOfOnce(t *testing.T) {
 	tr.saw(0, 1)
 	tr.saw(0, 2)
 	require.Equal(t, 2, strings.Count(said.String(), "the queue has other consumers"), "again when it comes again")
+	tr.consuming(64, 64)
+	tr.saw(0, 64)
+	tr.saw(0, 65)
+	require.Equal(t, 3, strings.Count(said.String(), "the queue has other consumers"), "as many as there are subscriptions are ours")
 }

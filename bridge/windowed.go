@@ -37,6 +37,7 @@ func (w *windowed) open(ctx context.Context) (err error) {
 	}
 	w.cancelled = w.ch.NotifyCancel(make(chan string, 1))
 	w.closed = w.ch.NotifyClose(make(chan *amqp.Error, 1))
+	w.consumers = 1
 	queue := c.Queue.GenerateName("")
 	w.deliveries, err = w.ch.Consume(queue, c.Consume.Consumer, false, c.Consume.Exclusive, false, false, c.Consume.Arguments)
 	if err != nil {

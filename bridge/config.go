@@ -97,8 +97,10 @@ type Reconnect struct {
 	CrashLoop time.Duration `yaml:"crash_loop,omitempty"`
 }
 
+// DefaultWindow is the window of a [Config] that names none.
+const DefaultWindow = 256
+
 const (
-	defaultWindow = 256
 	// maxSubscriptions is where more of them, each with a channel, gain nothing.
 	maxSubscriptions = 64
 	defaultHoldFor   = 60 * time.Second
@@ -115,7 +117,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.DeadLetterExchange, c.Queue+".dlx")
 	setDefault(&c.DeliveryLimit, defaultDeliveryLimit)
 	setDefault(&c.Subscriber, SubscriberWindowed)
-	setDefault(&c.Window, defaultWindow)
+	setDefault(&c.Window, DefaultWindow)
 	if c.Subscriber == SubscriberWatermill {
 		c.Window = min(c.Window, maxSubscriptions)
 	}
@@ -159,7 +161,7 @@ func (c Config) Validate() error {
 	refuse(len(c.Bindings) > 0 && c.Exchange == "", "bindings: bind the queue to the exchange, which is not set")
 	refuse(c.DeliveryLimit != 0 && c.DeliveryLimit <= maxLosses, "delivery_limit: %d is too small: "+
 		"healthy messages may come back %d times because of another", c.DeliveryLimit, maxLosses)
-	refuse(c.Window < 0 || c.Window > math.MaxUint16, "window: %d is not between 0 and %d", c.Window, math.MaxUint16)
+	refuse(c.Window < 0 || c.Window > math.MaxUint16, "window: %d is not between 1 and %d", c.Window, math.MaxUint16)
 	refuse(c.HoldFor < 0, "hold_for: is negative")
 	refuse(c.Drain < 0, "drain: is negative")
 	refuse(c.Reconnect.Initial < 0 || c.Reconnect.Max < 0 || c.Reconnect.CrashLoop < 0, "reconnect: is negative")

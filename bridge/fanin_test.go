@@ -1,12 +1,36 @@
 package bridge_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"tidings/bridge"
+	"tidings/bridge/bridgetest"
 )
+
+func TestPrefetchCount(t *testing.T) {
+	for name, c := range map[string]struct {
+		subscriber bridge.Subscriber
+		window     int
+		want       []string // of each consumer
+	}{
+		"is the window":                      {bridge.SubscriberWindowed, 7, []string{"7"}},
+		"has a bound where none was set":     {bridge.SubscriberWindowed, 0, []string{"256"}},
+		"is 1 for each of the subscriptions": {bridge.SubscriberWatermill, 3, []string{"1", "1", "1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := withQueue(t)
+			w.config.Subscriber, w.config.Window = c.subscriber, c.window
+			w.start()
+			w.eventually("all consumers", func() bool { return w.bridge.Status().Consumers == len(c.want) })
+			out, err := bridgetest.Private(t).Ctl(t.Context(), "-q", "list_consumers", "--no-table-headers", "-p", w.vhost.Name, "prefetch_count")
+			require.NoError(t, err)
+			require.Equal(t, c.want, strings.Fields(out))
+		})
+	}
+}
 
 func TestWatermillSubscriber(t *testing.T) {
 	t.Run("has a subscription for each delivery in hand, at most 64", func(t *testing.T) {

@@ -117,7 +117,7 @@ func TestConfig(t *testing.T) {
 		"an unknown topology":        {func(c *bridge.Config) { c.Topology = "make" }, `topology: "make" is not one of`},
 		"a delivery limit too small": {func(c *bridge.Config) { c.DeliveryLimit = 3 }, "delivery_limit: 3 is too small"},
 		"no delivery limit":          {func(c *bridge.Config) { c.DeliveryLimit = -1 }, "delivery_limit: -1 is too small"},
-		"a negative window":          {func(c *bridge.Config) { c.Window = -1 }, "window: -1 is not between 0 and 65535"},
+		"a negative window":          {func(c *bridge.Config) { c.Window = -1 }, "window: -1 is not between 1 and 65535"},
 		"too large a window":         {func(c *bridge.Config) { c.Window = 65536 }, "window: 65536"},
 		"a constant id":              {func(c *bridge.Config) { c.Mapping.ID.Constant = "1" }, "mapping.id.constant"},
 		"a constant time":            {func(c *bridge.Config) { c.Mapping.OccurredAt.Constant = "1" }, "mapping.occurred_at.constant"},

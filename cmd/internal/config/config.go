@@ -82,7 +82,9 @@ type AMQP struct {
 	URLFile  string `yaml:"url_file"`
 	Queue    string `yaml:"queue"`
 	Topology string `yaml:"topology"` // assert or declare
-	Window   int    `yaml:"window"`   // deliveries in hand at a time; 0 lets the bridge choose
+	Window   int    `yaml:"window"`   // deliveries in hand at a time; 0 is refused
+	// Subscriber is windowed or watermill.
+	Subscriber string `yaml:"subscriber"`
 	// Of topology declare: the exchange, its kind (topic if empty), the routing
 	// keys that bind the queue to it ("#" if there are none), and where RabbitMQ
 	// puts what it gives up on.
@@ -135,22 +137,26 @@ type Suppression struct {
 
 // The values of the keys that offer a choice.
 const (
-	TopologyAssert    = string(bridge.TopologyAssert)
-	TopologyDeclare   = string(bridge.TopologyDeclare)
-	DurabilityStrict  = "strict"
-	DurabilityRelaxed = "relaxed"
-	MissingDerive     = "derive"
-	MissingQuarantine = "quarantine"
+	TopologyAssert      = string(bridge.TopologyAssert)
+	TopologyDeclare     = string(bridge.TopologyDeclare)
+	SubscriberWindowed  = string(bridge.SubscriberWindowed)
+	SubscriberWatermill = string(bridge.SubscriberWatermill)
+	DurabilityStrict    = "strict"
+	DurabilityRelaxed   = "relaxed"
+	MissingDerive       = "derive"
+	MissingQuarantine   = "quarantine"
 )
 
 // Default returns the configuration of a process without file, environment and
 // flags: it takes events over HTTP, keeps its log in ./tidings-data, and has no
 // routes, so that every event ends with the outcome no_template.
 func Default() Config {
+	amqp := defaultAMQP()
+	amqp.Queue = "tidings.events"
 	return Config{
 		Data:      "./tidings-data",
 		API:       API{Listen: "127.0.0.1:8420"},
-		AMQP:      AMQP{Queue: "tidings.events", Topology: TopologyAssert},
+		AMQP:      amqp,
 		NATS:      NATS{Durability: DurabilityStrict, Replicas: 1},
 		Horizon:   Duration(14 * 24 * time.Hour),
 		Staleness: Duration(7 * 24 * time.Hour),

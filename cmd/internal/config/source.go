@@ -32,15 +32,20 @@ func (s Source) Config() bridge.Config {
 		Name: s.Name, URL: s.URL.Reveal(), Queue: s.Queue, Topology: bridge.Topology(s.Topology),
 		Exchange: s.Exchange, ExchangeKind: s.ExchangeKind, Bindings: s.Bindings,
 		DeadLetterExchange: s.DeadLetterExchange, ConsumerTag: s.ConsumerTag,
-		DeliveryLimit: s.DeliveryLimit, Window: s.Window, Mapping: s.Mapping,
+		Subscriber: bridge.Subscriber(s.Subscriber), DeliveryLimit: s.DeliveryLimit, Window: s.Window, Mapping: s.Mapping,
 	}
 }
 
-// UnmarshalYAML reads an entry of the list, with the defaults of the section
-// amqp. The queue has none: it is what tells one source from another.
+// defaultAMQP is what holds for every source unless it says something else. The
+// queue has no default: it is what tells one source from another.
+func defaultAMQP() AMQP {
+	return AMQP{Topology: TopologyAssert, Window: bridge.DefaultWindow, Subscriber: SubscriberWindowed}
+}
+
+// UnmarshalYAML reads an entry of the list.
 func (s *Source) UnmarshalYAML(unmarshal func(any) error) error {
 	type entry Source
-	e := entry{AMQP: AMQP{Topology: TopologyAssert}}
+	e := entry{AMQP: defaultAMQP()}
 	err := unmarshal(&e)
 	*s = Source(e)
 	return err
@@ -48,6 +53,9 @@ func (s *Source) UnmarshalYAML(unmarshal func(any) error) error {
 
 // validate asks the bridge itself what is wrong.
 func (s Source) validate(ps *Problems, key, label string) {
+	if s.Window == 0 {
+		ps.add(key+".window", "%s0 would be no bound at all: set 1 to 65535, or leave it out for %d", label, bridge.DefaultWindow)
+	}
 	err := s.Config().Validate()
 	if err == nil {
 		return

@@ -39,13 +39,13 @@ func TestSources(t *testing.T) {
 			bridges = append(bridges, s.Config())
 		}
 		require.Equal(t, []bridge.Config{
-			{Name: "amqp", URL: "amqp://broker/%2F", Queue: "all", Topology: bridge.TopologyAssert},
+			{Name: "amqp", URL: "amqp://broker/%2F", Queue: "all", Topology: bridge.TopologyAssert, Window: 256, Subscriber: bridge.SubscriberWindowed},
 			{
-				Name: "orders", URL: "amqps://u:hunter2@eu.example/shop", Queue: "orders", Topology: bridge.TopologyAssert, Window: 16,
+				Name: "orders", URL: "amqps://u:hunter2@eu.example/shop", Queue: "orders", Topology: bridge.TopologyAssert, Window: 16, Subscriber: bridge.SubscriberWindowed,
 				Mapping: bridge.Mapping{Tenant: bridge.Attribute{Constant: "acme"}, Type: bridge.Attribute{Headers: []string{"kind"}}},
 			},
 			{
-				Name: "orders-us", URL: "amqp://us.example/shop", Queue: "orders", Topology: bridge.TopologyDeclare,
+				Name: "orders-us", URL: "amqp://us.example/shop", Queue: "orders", Topology: bridge.TopologyDeclare, Window: 256, Subscriber: bridge.SubscriberWindowed,
 				Exchange: "events", Bindings: []string{"order.#"},
 			},
 		}, bridges)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -43,6 +45,8 @@ type Options struct {
 	Consume streams.ConsumeOptions
 	Now     func() time.Time // nil: time.Now
 	Logger  *slog.Logger     // nil: discard
+	// Steady leaves out the jitter of pauses, so that a simulation can be repeated.
+	Steady bool
 }
 
 // Dispatcher is the part that takes events from EVENTS and RETRIES. Make one
@@ -60,6 +64,7 @@ type Dispatcher struct {
 	appendWithin time.Duration // for an append that is under way then, and for putting a claim back
 	now          func() time.Time
 	logger       *slog.Logger
+	steady       bool
 
 	hand    inHand
 	trouble trouble
@@ -74,9 +79,10 @@ func New(o Options) (*Dispatcher, error) {
 	}
 	d := &Dispatcher{
 		log: o.Log, payloads: letters.Payloads{Events: o.Log.Events, Letters: o.Log.DeadLetters}, planner: o.Planner, suppressions: o.Suppressions, now: o.Now, logger: o.Logger,
+		steady:   o.Steady,
 		rules:    rules{me: o.Owner, crashes: o.Crashes, staleness: o.Staleness, skew: 5 * time.Second},
 		channels: map[string]*outlet{}, policies: map[string]Policy{},
-		consume: o.Consume, settleWithin: 30 * time.Second, appendWithin: 5 * time.Second,
+		consume: o.Consume, settleWithin: 3 * time.Second, appendWithin: 3 * time.Second,
 	}
 	d.setDefaults(o)
 	for name, c := range o.Channels {
@@ -110,16 +116,33 @@ func (d *Dispatcher) setDefaults(o Options) {
 }
 
 // Run takes deliveries until ctx is done, then finishes what is in hand within
-// the drain budget and returns nil. It is called once.
+// the drain budget, and returns nil. What the end of the budget cuts has some
+// seconds more to be recorded. A sender that goes on all the same is left behind,
+// and the error names its channel. Run is called once.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	d.stop.Store(&ctx) // it ends too if one of the two cannot go on
 	g.Go(func() error { return d.log.Events.Consume(ctx, d.consume, d.handle) })
 	g.Go(func() error { return d.log.Retries.Consume(ctx, d.consume, d.handle) })
-	if err := g.Wait(); err != nil && !errors.Is(err, context.Canceled) {
+	err := g.Wait()
+	if errors.Is(err, context.Canceled) {
+		err = nil
+	}
+	if err = errors.Join(err, d.leftBehind()); err != nil {
 		return fmt.Errorf("dispatcher: %w", err)
 	}
 	return nil
+}
+
+// leftBehind names the channels whose senders did not end with their calls.
+func (d *Dispatcher) leftBehind() error {
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(d.channels)) {
+		if n := d.channels[name].stuck.Load(); n > 0 {
+			errs = append(errs, fmt.Errorf("channel %q: %d still calling although their time is over; they end with the process", name, n))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // stopping reports whether no further try is to be started.

@@ -152,8 +152,7 @@ func isConflict(err error) bool {
 // with jittered exponential back-off: the delivery stays in hand meanwhile. It
 // gives up where repeating cannot help, and when ctx ends.
 func (d *Dispatcher) persist(ctx context.Context, doing string, step func(context.Context) error) error {
-	pause := backoff.NewExponentialBackOff()
-	pause.InitialInterval, pause.MaxInterval = 50*time.Millisecond, 5*time.Second
+	pause := d.backOff()
 	attempt := d.trouble.begin(doing)
 	defer attempt.end()
 	for {
@@ -171,6 +170,16 @@ func (d *Dispatcher) persist(ctx context.Context, doing string, step func(contex
 		case <-time.After(pause.NextBackOff()):
 		}
 	}
+}
+
+// backOff returns the pauses between attempts: 50 ms growing to 5 s, jittered.
+func (d *Dispatcher) backOff() *backoff.ExponentialBackOff {
+	b := backoff.NewExponentialBackOff()
+	b.InitialInterval, b.MaxInterval = 50*time.Millisecond, 5*time.Second
+	if d.steady {
+		b.RandomizationFactor = 0
+	}
+	return b
 }
 
 // isFinal reports whether an answer of the log is an answer, not trouble.

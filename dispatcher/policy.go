@@ -58,12 +58,20 @@ func (p Policy) withDefaults() Policy {
 const longestPause = 5 * time.Second
 
 // pause returns how long to wait after the given number of tries in a round:
-// base × factor^(tries-1), with ± 20 % jitter so that messages that failed
-// together do not return together.
+// base × factor^(tries-1), up to longestPause.
 func (p Policy) pause(tries int) time.Duration {
 	if tries <= 0 {
 		return 0
 	}
 	d := float64(p.Base) * math.Pow(p.Factor, float64(tries-1))
-	return time.Duration(min(d, float64(longestPause)) * (0.8 + 0.4*rand.Float64()))
+	return time.Duration(min(d, float64(longestPause)))
+}
+
+// jitter spreads a pause by ± 20 %, so that messages that failed together do not
+// return together.
+func (d *Dispatcher) jitter(pause time.Duration) time.Duration {
+	if d.steady {
+		return pause
+	}
+	return time.Duration(float64(pause) * (0.8 + 0.4*rand.Float64()))
 }

@@ -72,13 +72,13 @@ func TestRubbishAmongWakeUpsIsPutAway(t *testing.T) {
 }
 
 func TestRubbishAmongEventsBecomesADeadLetterEach(t *testing.T) {
-	one := string(event.Identity{}.Key(newEvent("1", "order.placed", nil)))
+	one, two := string(event.NewKey("one")), string(event.NewKey("two"))
 	r, _, js := newStranger(t)
 	r.put(js, "events.a", nil, "")
 	r.put(js, "events.b.c", nil, "no headers")
-	r.put(js, "events.b.d", nats.Header{streams.HeaderKey: {"no/key"}, streams.HeaderTenant: {"acme"}}, "wrong key")
-	r.put(js, "events.b.e", nats.Header{streams.HeaderKey: {one}}, "no tenant")
-	r.put(js, "events.b.f", nats.Header{streams.HeaderKey: {one}, streams.HeaderTenant: {"acme"}, "ce-time": {"yesterday"}}, "no time")
+	r.put(js, "events.b.d", nats.Header{jetstream.MsgIDHeader: {"no/key"}, streams.HeaderTenant: {"acme"}}, "wrong key")
+	r.put(js, "events.b.e", nats.Header{jetstream.MsgIDHeader: {one}}, "no tenant")
+	r.put(js, "events.b.f", nats.Header{jetstream.MsgIDHeader: {two}, streams.HeaderTenant: {"acme"}, "ce-time": {"yesterday"}}, "no time")
 	r.put(js, "events.b.g", nats.Header{"X": {strings.Repeat("x", 60<<10)}}, "huge headers")
 	r.start(r.o)
 	r.ended(r.publish(r.order("1", "/ok")))

@@ -2,7 +2,6 @@ package dispatcher
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -138,12 +137,11 @@ func (w *work) tryMessage(ctx context.Context, m event.Message, round int) []eve
 	ch := w.channels[m.Channel]
 	var facts []event.Fact
 	for tries := m.RoundTries; tries < ch.Policy.Tries; {
-		wait := max(ch.Policy.pause(tries), m.RetryAfter.Sub(w.now()))
+		wait := max(w.jitter(ch.Policy.pause(tries)), m.RetryAfter.Sub(w.now()))
 		if !w.pause(ctx, wait) || !ch.acquire(ctx, w.until.Add(-ch.Policy.Timeout)) {
 			return facts
 		}
 		fact, withheld := w.call(ctx, ch, m, round, tries+1)
-		ch.release()
 		if withheld != nil {
 			return append(facts, *withheld)
 		}
@@ -167,20 +165,21 @@ func (w *work) tryMessage(ctx context.Context, m event.Message, round int) []eve
 	return facts
 }
 
-// call makes one call, unless the recipient is suppressed or the lease is too
-// short: then it returns no try.
+// call makes one call with the slot that was acquired for it, unless the recipient
+// is suppressed or the lease is too short: then it returns no try.
 func (w *work) call(ctx context.Context, ch *outlet, m event.Message, round, try int) (*event.Tried, *event.Withheld) {
 	reason, suppressed, err := w.suppressed(ctx, m)
-	if suppressed {
-		return nil, &event.Withheld{Message: m.ID, Reason: reason}
-	}
-	if err != nil || time.Until(w.until) < ch.Policy.Timeout || ctx.Err() != nil {
+	if suppressed || err != nil || time.Until(w.until) < ch.Policy.Timeout || ctx.Err() != nil {
+		ch.release()
+		if suppressed {
+			return nil, &event.Withheld{Message: m.ID, Reason: reason}
+		}
 		return nil, nil
 	}
 	callCtx, cancel := context.WithTimeout(ctx, ch.Policy.Timeout)
 	defer cancel()
 	started := w.now()
-	receipt, err := safeSend(callCtx, ch.Sender, outgoing(w.ref, w.plan[m.ID], w.state.IdempotencyKey(m.ID)))
+	receipt, err := ch.send(callCtx, outgoing(w.ref, w.plan[m.ID], w.state.IdempotencyKey(m.ID)))
 	result, code, after := channel.Classify(err)
 	if err == nil {
 		code = receipt.Code
@@ -204,16 +203,6 @@ func (w *work) suppressed(ctx context.Context, m event.Message) (reason string, 
 	return reason, yes, err
 }
 
-// safeSend turns a panic of a sender into an unknown fate: it may have sent.
-func safeSend(ctx context.Context, s channel.Sender, m channel.Message) (receipt channel.Receipt, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = channel.Unknown("panic", fmt.Errorf("the sender panicked: %v", r))
-		}
-	}()
-	return s.Send(ctx, m)
-}
-
 func outgoing(ref event.Ref, m plan.Message, id string) channel.Message {
 	return channel.Message{
 		ID: id, Key: ref.Key, Tenant: ref.Tenant, EventID: ref.ID, EventType: ref.Type, To: m.Address,
@@ -234,38 +223,3 @@ func (w *work) pause(ctx context.Context, d time.Duration) bool {
 		return true
 	}
 }
-
-// outlet is a channel with its bulkhead: at most so many calls at a time.
-type outlet struct {
-	Channel
-	slots    chan struct{} // one for each call under way
-	admitted chan struct{} // one for each event that holds a claim and may need it
-}
-
-func newOutlet(c Channel) *outlet {
-	c.Policy = c.Policy.withDefaults()
-	n := c.Policy.Concurrency
-	return &outlet{Channel: c, slots: make(chan struct{}, n), admitted: make(chan struct{}, n)}
-}
-
-// acquire waits for a free slot, at most until a call would not fit in the
-// lease any more.
-func (o *outlet) acquire(ctx context.Context, until time.Time) bool {
-	select {
-	case o.slots <- struct{}{}:
-		return true
-	default:
-	}
-	late := time.NewTimer(time.Until(until))
-	defer late.Stop()
-	select {
-	case o.slots <- struct{}{}:
-		return true
-	case <-late.C:
-		return false
-	case <-ctx.Done():
-		return false
-	}
-}
-
-func (o *outlet) release() { <-o.slots }

@@ -44,7 +44,12 @@ type entry struct {
 }
 
 func newEntry(msg *nats.Msg, key string) *entry {
-	size := len(msg.Data) + headerSize(msg.Header) + len(msg.Subject)
+	return newSizedEntry(msg, key, headerSize(msg.Header))
+}
+
+// newSizedEntry is for who knows the size of the headers.
+func newSizedEntry(msg *nats.Msg, key string, headers int) *entry {
+	size := len(msg.Data) + headers + len(msg.Subject)
 	return &entry{msg: msg, key: key, size: size, done: make(chan struct{})}
 }
 

@@ -19,6 +19,9 @@ type ConsumeOptions struct {
 	MaxDeliver int           // deliveries after which a handler has to end it, see [Delivery.LastDelivery]; zero: 12
 	Heartbeat  time.Duration // how often the server is told what is held; zero: 10 s; at most a third of AckWait
 	Drain      time.Duration // how long handlers may go on after the stop; zero: 25 s
+	// Gate is asked each time before messages are taken. It blocks while none
+	// should be, and returns at the end of its context. nil: always open.
+	Gate func(context.Context)
 }
 
 func (o ConsumeOptions) withDefaults() ConsumeOptions {
@@ -133,7 +136,7 @@ func (c *consumption) drain(workers *sync.WaitGroup, cut context.CancelCauseFunc
 
 // giveBack returns what was taken and never handed out. Nak instead of leaving
 // it to AckWait: no handler has seen it, so nothing can go wrong twice, and it
-// is delivered at once after a restart. Nothing else here ever naks.
+// is delivered at once after a restart, like what is put back by its handler.
 func (c *consumption) giveBack() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -197,7 +200,7 @@ func (c *consumption) beat(ctx context.Context) {
 // pull takes messages until ctx is done. It returns an error only if there is
 // a consumer that must not be changed.
 func (c *consumption) pull(ctx context.Context) error {
-	pause := newBackOff()
+	pause := c.pauses()
 	said := ""
 	for ctx.Err() == nil {
 		taken, err := c.pullWhileConnected(ctx)
@@ -228,6 +231,12 @@ func (c *consumption) pullWhileConnected(ctx context.Context) (taken int, err er
 		return 0, err
 	}
 	for {
+		if c.Gate != nil {
+			c.Gate(ctx)
+		}
+		if ctx.Err() != nil {
+			return taken, ctx.Err()
+		}
 		room, err := c.waitForRoom(ctx)
 		if err != nil {
 			return taken, err

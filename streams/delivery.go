@@ -71,6 +71,10 @@ func (d *Delivery) LastDelivery() bool {
 	return d.maxDeliver > 0 && d.NumDelivered() >= d.maxDeliver
 }
 
+// PutBack says that nothing was done about the message: it comes again at once,
+// here or elsewhere. It is for the stop; if it is lost, AckWait does the same.
+func (d *Delivery) PutBack() { _ = d.msg.Nak() }
+
 // Ack ends the message and waits until the server says so; a wake-up is then
 // deleted. After an error the message comes again, or Ack may be repeated.
 func (d *Delivery) Ack(ctx context.Context) error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -47,7 +48,7 @@ type field struct {
 }
 
 var fields = []field{
-	{name: "subjects", get: func(c jetstream.StreamConfig) any { return c.Subjects }},
+	{name: "subjects", get: func(c jetstream.StreamConfig) any { return c.Subjects }, grows: moreSubjects},
 	{name: "retention", get: func(c jetstream.StreamConfig) any { return c.Retention }, fixed: true},
 	{name: "storage", get: func(c jetstream.StreamConfig) any { return c.Storage }, fixed: true},
 	{name: "discard", get: func(c jetstream.StreamConfig) any { return c.Discard }},
@@ -92,6 +93,12 @@ func longerAge(want, have any) bool {
 // onlyTheLast: where one entry of a subject is enough, those before it were
 // replaced by it and count for nothing.
 func onlyTheLast(want, have any) bool { return want.(int64) == 1 && have.(int64) == -1 }
+
+// moreSubjects: those of an earlier version, and more.
+func moreSubjects(want, have any) bool {
+	w, h := want.([]string), have.([]string)
+	return !slices.ContainsFunc(h, func(s string) bool { return !slices.Contains(w, s) })
+}
 
 func longer(want, have any) bool { return want.(time.Duration) > have.(time.Duration) }
 
@@ -152,6 +159,7 @@ func ensure(ctx context.Context, js jetstream.JetStream, want jetstream.StreamCo
 // they should be: what the operator added stays.
 func widened(want, have jetstream.StreamConfig) jetstream.StreamConfig {
 	c := have
+	c.Subjects = want.Subjects
 	c.MaxBytes, c.MaxAge, c.MaxMsgSize, c.Duplicates = want.MaxBytes, want.MaxAge, want.MaxMsgSize, want.Duplicates
 	c.MaxMsgsPerSubject = want.MaxMsgsPerSubject
 	c.AllowDirect, c.AllowAtomicPublish, c.AllowMsgSchedules = want.AllowDirect, want.AllowAtomicPublish, want.AllowMsgSchedules

@@ -12,6 +12,7 @@ import (
 const (
 	dispatcherConsumer = "dispatcher"
 	retriesConsumer    = "dispatcher-retries"
+	asidePrefix        = "dispatcher-aside-" // and the channel
 )
 
 // consumer returns the durable consumer, made or adapted to the options. Its

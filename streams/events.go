@@ -58,6 +58,10 @@ func (e *Events) MaxData() int {
 
 const letterOverhead = 512 << 10
 
+// leastMaxData is what any server takes that a log is opened on. Up to there
+// the connection, which all that publish share, need not be asked.
+const leastMaxData = (minMaxPayload - letterOverhead) * 3 / 4
+
 // Publish stores an event and returns when it is durable. It is safe to repeat:
 // inside the duplicate window the stream recognises the id, beyond it the
 // event's history does. Errors: a *[TooLargeError]; [ErrFull]; [ErrClosed];
@@ -65,33 +69,33 @@ const letterOverhead = 512 << 10
 // [ErrUnknown] the event may be stored nevertheless.
 func (e *Events) Publish(ctx context.Context, in Incoming) (Accepted, error) {
 	in.Envelope.Identify()
-	msg, id, err := e.message(in)
+	ent, err := e.entry(&in)
 	if err != nil {
 		return Accepted{}, fmt.Errorf("publish event: %w", err)
 	}
-	ent := newEntry(msg, id)
-	ent.single = in.Again
 	if err := e.commits.append(ctx, ent); err != nil {
 		return Accepted{}, fmt.Errorf("publish event: %w", unavailable(err))
 	}
-	key, _ := decodeKey(msg.Header, ent.sequence)
+	key := keyOf(ent.key, in.Envelope.IDSource, ent.sequence)
 	return Accepted{Key: key, Sequence: ent.sequence, Duplicate: ent.duplicate}, nil
 }
 
-func (e *Events) message(in Incoming) (*nats.Msg, string, error) {
-	if n, limit := len(in.Envelope.Data), e.MaxData(); n > limit {
-		return nil, "", &TooLargeError{What: "payload", Size: n, Limit: limit}
+func (e *Events) entry(in *Incoming) (*entry, error) {
+	if n := len(in.Envelope.Data); n > leastMaxData && n > e.MaxData() {
+		return nil, &TooLargeError{What: "payload", Size: n, Limit: e.MaxData()}
 	}
-	header, id, err := eventHeaders(in, e.identity)
+	h, id, err := eventHeaders(in, e.identity)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	header.Set(jetstream.MsgIDHeader, id)
-	if n := headerSize(header); n > MaxHeaders {
-		return nil, "", &TooLargeError{What: "headers", Size: n, Limit: MaxHeaders}
+	if h.size > MaxHeaders {
+		return nil, &TooLargeError{What: "headers", Size: h.size, Limit: MaxHeaders}
 	}
 	subject := EventSubject(in.Envelope.Tenant, in.Envelope.Type)
-	return &nats.Msg{Subject: subject, Header: header, Data: in.Envelope.Data}, id, nil
+	msg := &nats.Msg{Subject: subject, Header: h.Header, Data: in.Envelope.Data}
+	ent := newSizedEntry(msg, id, h.size)
+	ent.single = in.Again
+	return ent, nil
 }
 
 // unavailable gives what is not back-pressure, size or closing one name.

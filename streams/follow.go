@@ -28,7 +28,7 @@ const (
 // whether they may.
 func (s *stream) Follow(ctx context.Context, from uint64, handle func(Entry) error) error {
 	f := follower{stream: s, next: max(from, 1), handle: handle}
-	pause := newBackOff()
+	pause := s.pauses()
 	for {
 		before := f.next
 		err := f.follow(ctx)

@@ -51,6 +51,10 @@ type Options struct {
 
 	Identity event.Identity
 	Logger   *slog.Logger // nil: none
+
+	// Steady leaves out the jitter of the pauses between two attempts, so that a
+	// simulation can be repeated.
+	Steady bool
 }
 
 func (o Options) withDefaults() Options {
@@ -142,7 +146,7 @@ func ensureAll(ctx context.Context, js jetstream.JetStream, o Options) ([]jetstr
 
 func (l *Log) wire(handles []jetstream.Stream, o Options) {
 	base := func(i int) stream {
-		return stream{name: handles[i].CachedInfo().Config.Name, nc: l.nc, js: l.js, handle: handles[i], log: l.log}
+		return stream{name: handles[i].CachedInfo().Config.Name, nc: l.nc, js: l.js, handle: handles[i], log: l.log, steady: o.Steady}
 	}
 	events, outs := newPublisher(l.nc, EventsStream), newPublisher(l.nc, OutcomesStream)
 	seen := newSeen(seenGeneration)

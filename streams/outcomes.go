@@ -44,8 +44,8 @@ type StoredRecord struct {
 // conflict with the very same record is success. Absence is never concluded
 // from a read.
 //
-// It returns [ErrFull] for a first claim and for a requeue once 90 % of the
-// stream are used, so that the rest is for results, and for everything when it is full; [ErrClosed]
+// It returns [ErrFull] for a first record that takes an event in hand or sets it
+// aside, and for a requeue, once 90 % of the stream are used, so that the rest is for results, and for everything when it is full; [ErrClosed]
 // after Run has ended; a *[TooLargeError]; [ErrForeign] if what is in its place
 // is no record; and [ErrUnavailable] if the log could
 // not be reached at all until ctx was done.
@@ -66,7 +66,7 @@ func (o *Outcomes) Append(ctx context.Context, r event.Record, after uint64) (Po
 
 // startsWork reports whether results follow from a record that need room too.
 func startsWork(r event.Record) bool {
-	return r.Kind == event.KindClaimed && r.State.Revision == 1 ||
+	return (r.Kind == event.KindClaimed || r.Kind == event.KindWaiting) && r.State.Revision == 1 ||
 		slices.ContainsFunc(r.Facts, func(f event.Fact) bool { _, ok := f.(event.Requeued); return ok })
 }
 
@@ -86,7 +86,7 @@ func recordMessage(r event.Record, after uint64) (*nats.Msg, error) {
 
 func (o *Outcomes) appendUntil(ctx context.Context, msg *nats.Msg, r event.Record, after uint64) (Position, error) {
 	var position Position
-	err := repeat(ctx, func(maybeStored bool) error {
+	err := repeat(ctx, o.pauses(), func(maybeStored bool) error {
 		e := newEntry(msg, msg.Subject)
 		e.after, e.conditional = after, true
 		err := o.commits.append(ctx, e)
@@ -248,7 +248,7 @@ func (o *Outcomes) AppendDuplicate(ctx context.Context, d event.Duplicate) error
 		return fmt.Errorf("append duplicate of event %s: %w", d.Event.Key, err)
 	}
 	msg := &nats.Msg{Subject: AuditSubject(d.Event.Tenant), Header: duplicateHeaders(d), Data: data}
-	err = repeat(ctx, func(bool) error { return o.commits.append(ctx, newEntry(msg, d.ID)) })
+	err = repeat(ctx, o.pauses(), func(bool) error { return o.commits.append(ctx, newEntry(msg, d.ID)) })
 	if err != nil {
 		return fmt.Errorf("append duplicate of event %s: %w", d.Event.Key, err)
 	}

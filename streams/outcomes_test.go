@@ -272,6 +272,9 @@ func TestNewWorkStopsBeforeOutcomesIsFull(t *testing.T) {
 		_, err := l.Outcomes.Append(t.Context(), claim(ref(fmt.Sprint("claim", n)), event.State{}), 0)
 		return errors.Is(err, streams.ErrFull)
 	}, 10*time.Second, 100*time.Millisecond)
+	aside := event.NewRecord(ref("aside"), event.State{}, time.Now(), event.Waiting{Reason: event.WaitBusy, Channel: "mail", Due: time.Now()})
+	_, err = l.Outcomes.Append(t.Context(), aside, 0)
+	require.ErrorIs(t, err, streams.ErrFull, "what is set aside has results too")
 	d := event.NewDuplicate(ref("open"), event.StageBridge, "EVENTS", 1, "n", "", time.Now())
 	require.ErrorIs(t, l.Outcomes.AppendDuplicate(t.Context(), d), streams.ErrFull)
 

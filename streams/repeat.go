@@ -9,11 +9,10 @@ import (
 	"github.com/cenkalti/backoff/v5"
 )
 
-// repeat calls attempt until it ends in something definite or ctx is done. An
-// attempt is told whether an earlier one may have been stored. If so, and no
-// later attempt settles it, the result wraps ErrUnknown.
-func repeat(ctx context.Context, attempt func(maybeStored bool) error) error {
-	pause := newBackOff()
+// repeat calls attempt until it ends in something definite or ctx is done, with
+// a pause in between. An attempt is told whether an earlier one may have been
+// stored. If so, and no later attempt settles it, the result wraps ErrUnknown.
+func repeat(ctx context.Context, pause backoff.BackOff, attempt func(maybeStored bool) error) error {
 	maybeStored := false
 	for {
 		err := attempt(maybeStored)
@@ -52,5 +51,14 @@ func doubt(err error, maybeStored bool) error {
 func newBackOff() *backoff.ExponentialBackOff {
 	b := backoff.NewExponentialBackOff()
 	b.InitialInterval, b.MaxInterval, b.Multiplier = 50*time.Millisecond, 2*time.Second, 2
+	return b
+}
+
+// pauses is newBackOff, without the jitter where the log is to be steady.
+func (s *stream) pauses() *backoff.ExponentialBackOff {
+	b := newBackOff()
+	if s.steady {
+		b.RandomizationFactor = 0
+	}
 	return b
 }

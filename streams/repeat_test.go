@@ -53,7 +53,7 @@ func TestRepeatTellsDoubtFromRefusal(t *testing.T) {
 				ctx = t.Context()
 			}
 			n := 0
-			err := repeat(ctx, func(bool) error { n++; return c.errs[min(n, len(c.errs))-1] })
+			err := repeat(ctx, newBackOff(), func(bool) error { n++; return c.errs[min(n, len(c.errs))-1] })
 			require.ErrorIs(t, err, c.want)
 			if c.not != nil {
 				require.NotErrorIs(t, err, c.not)

@@ -37,6 +37,7 @@ type stream struct {
 	js     jetstream.JetStream
 	handle jetstream.Stream
 	log    *slog.Logger
+	steady bool
 }
 
 // Info returns where the stream stands.

@@ -11,6 +11,7 @@ import (
 //
 //	events.<tenant>.<type…>    outcomes.<tenant>.<key>   audit.<tenant>   plans.<id>
 //	dead.<tenant>.<key>        retries.<tenant>.<key>    schedules.<key>
+//	aside.<channel>.<key>
 //
 // Tenants and types come from strangers. An over-long subject makes the server
 // close the connection for good, and an empty token looks like JetStream being
@@ -56,6 +57,14 @@ func WakeupSubject(tenant string, key event.Key) (string, error) {
 // ScheduleSubject returns the subject of an event's schedule in RETRIES.
 func ScheduleSubject(key event.Key) (string, error) { return keySubject("schedules.", key) }
 
+// AsideSubject returns the subject in RETRIES of an event that is set aside until
+// a channel has room for it.
+func AsideSubject(channel string, key event.Key) (string, error) {
+	return keySubject("aside."+encodeToken(channel)+".", key)
+}
+
+func asideSubjects(channel string) string { return "aside." + encodeToken(channel) + ".*" }
+
 func keySubject(prefix string, key event.Key) (string, error) {
 	if !key.Valid() {
 		return "", fmt.Errorf("%q is not the key of an event", string(key))
@@ -66,11 +75,27 @@ func keySubject(prefix string, key event.Key) (string, error) {
 func encodeTenant(tenant string) string { return cut(encodeToken(tenant), tenant, maxTenant) }
 
 func encodeType(typ string) string {
+	if len(typ) <= maxType && isPlainType(typ) {
+		return typ
+	}
 	tokens := strings.Split(typ, ".")
 	for i, t := range tokens {
 		tokens[i] = encodeToken(t)
 	}
 	return cut(strings.Join(tokens, "."), typ, maxType)
+}
+
+// isPlainType reports whether a type is its own encoding, as almost all are.
+func isPlainType(typ string) bool {
+	empty := true
+	for i := range len(typ) {
+		dot := typ[i] == '.'
+		if dot && empty || !dot && !plainInToken[typ[i]] {
+			return false
+		}
+		empty = dot
+	}
+	return !empty
 }
 
 // cut bounds an encoded string. The hash covers the original, so that the cut
@@ -87,21 +112,32 @@ func encodeToken(s string) string {
 	if s == "" {
 		return emptyMark
 	}
-	return percentEncode(s, plainInToken)
+	return percentEncode(s, &plainInToken)
 }
 
-func plainInToken(c byte) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-'
+// byteSet is a set of bytes.
+type byteSet [256]bool
+
+func setOf(has func(c byte) bool) (s byteSet) {
+	for c := range s {
+		s[c] = has(byte(c))
+	}
+	return s
 }
+
+// What stays as it is in a token of a subject.
+var plainInToken = setOf(func(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-'
+})
 
 const hexDigits = "0123456789ABCDEF"
 
-// percentEncode returns s with the bytes that are not plain as %XX. plain must
-// not hold for '%'.
-func percentEncode(s string, plain func(byte) bool) string {
+// percentEncode returns s with the bytes that are not plain as %XX. '%' must not
+// be plain.
+func percentEncode(s string, plain *byteSet) string {
 	n := 0
 	for i := range len(s) {
-		if !plain(s[i]) {
+		if !plain[s[i]] {
 			n++
 		}
 	}
@@ -110,7 +146,7 @@ func percentEncode(s string, plain func(byte) bool) string {
 	}
 	b := make([]byte, 0, len(s)+2*n)
 	for i := range len(s) {
-		if c := s[i]; plain(c) {
+		if c := s[i]; plain[c] {
 			b = append(b, c)
 		} else {
 			b = append(b, '%', hexDigits[c>>4], hexDigits[c&15])

@@ -92,8 +92,8 @@ func FuzzSubject(f *testing.F) {
 func TestPercentEncodingIsUndone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := hostile.Draw(t, "s")
-		require.Equal(t, s, percentDecode(percentEncode(s, plainInHeader)))
-		require.Equal(t, s, percentDecode(percentEncode(s, plainInName)))
+		require.Equal(t, s, percentDecode(percentEncode(s, &plainInHeader)))
+		require.Equal(t, s, percentDecode(percentEncode(s, &plainInName)))
 	})
 	require.Equal(t, "100%", percentDecode("100%"), "what nothing encodes to stays")
 	require.Equal(t, "%zz%2", percentDecode("%zz%2"))

@@ -79,7 +79,7 @@ func deadLetters(o Options) jetstream.StreamConfig {
 // retries holds wake-ups only. The server allows schedules with neither
 // DiscardNew nor DenyPurge, and wants roll-ups.
 func retries(o Options) jetstream.StreamConfig {
-	c := base(o, RetriesStream, "Which events to look at again, and when.", "retries.*.*", "schedules.*")
+	c := base(o, RetriesStream, "Which events to look at again, and when.", "retries.*.*", "schedules.*", "aside.*.*")
 	c.Discard = jetstream.DiscardOld
 	c.MaxAge = retriesAge
 	c.MaxMsgsPerSubject = 1

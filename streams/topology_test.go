@@ -83,6 +83,23 @@ func TestOpen(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 1, got.Generation)
 	})
+	t.Run("has RETRIES of an earlier version take what is set aside", func(t *testing.T) {
+		s, nc, js := setup(t)
+		_, err := streams.Open(t.Context(), nc, s.Options())
+		require.NoError(t, err)
+		change(t, js, streams.RetriesStream, func(c *jetstream.StreamConfig) { c.Subjects = []string{"retries.*.*", "schedules.*"} })
+		l, err := streams.Open(t.Context(), nc, s.Options())
+		require.NoError(t, err)
+		require.NoError(t, l.Retries.SetAside(t.Context(), wakeup("1", 1), "mail"))
+	})
+	t.Run("refuses a stream that takes subjects of somebody else", func(t *testing.T) {
+		s, nc, js := setup(t)
+		_, err := streams.Open(t.Context(), nc, s.Options())
+		require.NoError(t, err)
+		change(t, js, streams.RetriesStream, func(c *jetstream.StreamConfig) { c.Subjects = append(c.Subjects, "others.>") })
+		_, err = streams.Open(t.Context(), nc, s.Options())
+		require.ErrorContains(t, err, "RETRIES subjects")
+	})
 	t.Run("refuses drift that could lose data, names all of it, and changes nothing", func(t *testing.T) {
 		s, nc, js := setup(t)
 		o := s.Options()

@@ -3,12 +3,7 @@ package streams
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"slices"
 	"strconv"
-	"strings"
-	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -39,10 +34,8 @@ const (
 // Headers of Tidings, in all streams.
 const (
 	HeaderKey         = "Tidings-Key"
-	HeaderContentHash = "Tidings-Content-Hash" // instead of the key, where it needs the sequence
-	HeaderDigest      = "Tidings-Digest"
+	HeaderDoor        = "Tidings-Door" // see door
 	HeaderNonce       = "Tidings-Nonce"
-	HeaderIDSource    = "Tidings-Id-Source"
 	HeaderTenant      = "Tidings-Tenant"
 	HeaderCorrelation = "Tidings-Correlation-Id"
 	HeaderAMQPHeaders = "Tidings-Amqp-Headers"
@@ -74,42 +67,6 @@ const (
 	MaxData = 8 << 20
 )
 
-// eventHeaders returns the headers of an event for EVENTS, and its message id.
-func eventHeaders(in Incoming, identity event.Identity) (nats.Header, string, error) {
-	e := in.Envelope
-	h := nats.Header{ceSpecVersion: {"1.0"}}
-	for name, value := range map[string]string{
-		ceID: e.ID, ceSource: e.Source, ceType: e.Type, ceSubject: e.Subject,
-		ceDataContentType: e.ContentType, ceDataSchema: e.DataSchema,
-		ceTraceparent: e.Traceparent, ceTracestate: e.Tracestate,
-		HeaderTenant: e.Tenant, HeaderIDSource: string(e.IDSource),
-		HeaderCorrelation: e.CorrelationID, HeaderNonce: in.Nonce,
-		HeaderDigest: event.Digest(e.Data),
-	} {
-		setHeader(h, name, value)
-	}
-	if !e.OccurredAt.IsZero() {
-		text, err := e.OccurredAt.UTC().MarshalText()
-		if err != nil {
-			return nil, "", fmt.Errorf("occurred_at: %w", err)
-		}
-		setHeader(h, ceTime, string(text))
-	}
-	for name, value := range e.Extensions {
-		h[extensionHeader(name)] = []string{percentEncode(value, plainInHeader)}
-	}
-	if err := setAMQPHeaders(h, in.Headers); err != nil {
-		return nil, "", err
-	}
-	if e.IDSource == event.IDContent {
-		setHeader(h, HeaderContentHash, e.ID)
-		return h, e.ID, nil
-	}
-	key := string(identity.Key(e))
-	setHeader(h, HeaderKey, key)
-	return h, key, nil
-}
-
 // encodeJSON is json.Marshal without the escapes for HTML, which would only
 // make it longer.
 func encodeJSON(v any) ([]byte, error) {
@@ -120,127 +77,6 @@ func encodeJSON(v any) ([]byte, error) {
 		return nil, err
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
-}
-
-// setAMQPHeaders takes the typed headers as they are: JSON without blanks is
-// readable in every tool, and in ASCII it is a valid header value.
-func setAMQPHeaders(h nats.Header, raw json.RawMessage) error {
-	if len(raw) == 0 {
-		return nil
-	}
-	var b bytes.Buffer
-	if err := json.Compact(&b, raw); err != nil {
-		return fmt.Errorf("AMQP headers: %w", err)
-	}
-	if slices.ContainsFunc(b.Bytes(), func(c byte) bool { return c < ' ' || c > '~' }) {
-		return errors.New("AMQP headers: not ASCII; escape the rest as \\u")
-	}
-	h[HeaderAMQPHeaders] = []string{b.String()}
-	return nil
-}
-
-// extensionHeader returns the name of the header for an extension.
-func extensionHeader(name string) string {
-	h := cePrefix + name
-	if name != "" && percentEncode(name, plainInName) == name && !slices.Contains(attributeHeaders[:], h) {
-		return h
-	}
-	return extensionPrefix + percentEncode(name, plainInName)
-}
-
-// attributeHeaders are the ce- headers that are fields of an envelope.
-var attributeHeaders = [...]string{
-	ceSpecVersion, ceID, ceSource, ceType, ceSubject, ceTime,
-	ceDataContentType, ceDataSchema, ceTraceparent, ceTracestate,
-}
-
-func plainInName(c byte) bool { return c >= 'a' && c <= 'z' || c >= '0' && c <= '9' }
-
-// plainInHeader follows the protocol binding: printable ASCII but blank, quote
-// and percent.
-func plainInHeader(c byte) bool { return c > ' ' && c <= '~' && c != '"' && c != '%' }
-
-// setHeader sets a header unless its value is empty.
-func setHeader(h nats.Header, name, value string) {
-	if value != "" {
-		h[name] = []string{percentEncode(value, plainInHeader)}
-	}
-}
-
-func getHeader(h nats.Header, name string) string { return percentDecode(h.Get(name)) }
-
-func headerSize(h nats.Header) int {
-	n := len("NATS/1.0\r\n\r\n")
-	for name, values := range h {
-		for _, v := range values {
-			n += len(name) + len(": \r\n") + len(v)
-		}
-	}
-	return n
-}
-
-// decodeEvent reads a message of EVENTS.
-func decodeEvent(h nats.Header, data []byte, sequence uint64, at time.Time) (StoredEvent, error) {
-	ref, err := decodeRef(h, sequence, at)
-	if err != nil {
-		return StoredEvent{}, err
-	}
-	s := StoredEvent{Ref: ref, Nonce: getHeader(h, HeaderNonce), Envelope: event.Envelope{
-		Tenant: ref.Tenant, Source: ref.Source, ID: ref.ID, IDSource: ref.IDSource, Type: ref.Type,
-		CorrelationID: ref.CorrelationID, OccurredAt: ref.OccurredAt, Traceparent: ref.Traceparent,
-		Subject: getHeader(h, ceSubject), ContentType: getHeader(h, ceDataContentType),
-		DataSchema: getHeader(h, ceDataSchema), Tracestate: getHeader(h, ceTracestate),
-		Extensions: decodeExtensions(h), Data: data,
-	}}
-	if raw := h.Get(HeaderAMQPHeaders); raw != "" {
-		s.Headers = json.RawMessage(raw)
-	}
-	return s, nil
-}
-
-func decodeExtensions(h nats.Header) map[string]string {
-	var ext map[string]string
-	for name := range h {
-		short, ok := strings.CutPrefix(name, extensionPrefix)
-		if !ok {
-			if short, ok = strings.CutPrefix(name, cePrefix); !ok || slices.Contains(attributeHeaders[:], name) {
-				continue
-			}
-		}
-		if ext == nil {
-			ext = map[string]string{}
-		}
-		ext[percentDecode(short)] = getHeader(h, name)
-	}
-	return ext
-}
-
-// decodeRef reads what the headers of a message in EVENTS say about its event.
-func decodeRef(h nats.Header, sequence uint64, at time.Time) (event.Ref, error) {
-	key, tenant := decodeKey(h, sequence)
-	if !key.Valid() || tenant == "" {
-		return event.Ref{}, fmt.Errorf("message %d in %s: no key or no tenant in its headers: %w", sequence, EventsStream, ErrForeign)
-	}
-	ref := event.Ref{
-		Key: key, Tenant: tenant, Source: getHeader(h, ceSource), ID: getHeader(h, ceID),
-		IDSource: event.IDSource(getHeader(h, HeaderIDSource)), Type: getHeader(h, ceType),
-		CorrelationID: getHeader(h, HeaderCorrelation), ReceivedAt: at.UTC(), Sequence: sequence,
-		Digest: getHeader(h, HeaderDigest), Traceparent: getHeader(h, ceTraceparent),
-	}
-	if text := getHeader(h, ceTime); text != "" {
-		if err := ref.OccurredAt.UnmarshalText([]byte(text)); err != nil {
-			return event.Ref{}, fmt.Errorf("message %d in %s: ce-time: %w: %w", sequence, EventsStream, ErrForeign, err)
-		}
-	}
-	return ref, nil
-}
-
-func decodeKey(h nats.Header, sequence uint64) (event.Key, string) {
-	tenant := getHeader(h, HeaderTenant)
-	if hash := getHeader(h, HeaderContentHash); hash != "" {
-		return event.ContentKey(hash, sequence), tenant
-	}
-	return event.Key(getHeader(h, HeaderKey)), tenant
 }
 
 // recordHeaders returns what followers route records by.

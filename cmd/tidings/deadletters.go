@@ -18,7 +18,7 @@ import (
 const listLettersCommand = "tidings deadletters list"
 
 func newDeadLetters(c *cli) *cobra.Command {
-	return group("deadletters", "What needs an operator", newDeadLettersList(c), newDeadLettersShow(c), newDeadLettersRequeue(c))
+	return group("deadletters", "What needs an operator", newDeadLettersList(c), newDeadLettersShow(c), newDeadLettersRequeue(c), newDeadLettersDiscard(c))
 }
 
 func newDeadLettersList(c *cli) *cobra.Command {
@@ -110,7 +110,8 @@ func (c *cli) showLetter(ctx context.Context, key api.Key, raw bool) error {
 	return c.printLetter(letter)
 }
 
-func (c *cli) printLetter(l api.Letter) error {
+// letterFields are names and values that say what a letter is.
+func letterFields(l api.Letter) []string {
 	pairs := []string{
 		"key", string(l.Key), "tenant", l.Tenant, "kind", string(l.Kind),
 		"cause", fmt.Sprintf("%s: %s", l.Cause, why.CauseInWords(l.Cause)), "stage", string(l.Stage), "detail", l.Detail,
@@ -127,7 +128,11 @@ func (c *cli) printLetter(l api.Letter) error {
 		}
 		pairs = append(pairs, "headers", string(d.Headers))
 	}
-	if err := c.fields(pairs...); err != nil {
+	return pairs
+}
+
+func (c *cli) printLetter(l api.Letter) error {
+	if err := c.fields(letterFields(l)...); err != nil {
 		return err
 	}
 	text := payload(l)

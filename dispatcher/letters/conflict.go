@@ -22,9 +22,9 @@ type ConflictError struct {
 	Why string
 }
 
-// Error implements error.
+// Error implements error. It does not name the event.
 func (e *ConflictError) Error() string {
-	text := string(e.Key) + ": "
+	text := ""
 	if e.Why != "" {
 		text += e.Why + "; "
 	}

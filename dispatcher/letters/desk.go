@@ -23,6 +23,7 @@ type Outcomes interface {
 // Store holds the letters. [streams.DeadLetters] is one.
 type Store interface {
 	Get(ctx context.Context, tenant string, key event.Key) (event.Letter, uint64, error)
+	Remove(ctx context.Context, sequence uint64) error
 }
 
 // Waker publishes wake-ups. [streams.Retries] is one.
@@ -73,6 +74,14 @@ const (
 	maxReason   = 2000
 )
 
+// checkReason is check for what needs a reason.
+func (w Word) checkReason() error {
+	if strings.TrimSpace(w.Reason) == "" {
+		return fmt.Errorf("why is %w: give a reason", ErrWord)
+	}
+	return w.check()
+}
+
 func (w Word) check() error {
 	switch {
 	case strings.TrimSpace(w.Operator) == "":
@@ -94,15 +103,15 @@ type Target struct {
 }
 
 // letter returns the letter that is meant.
-func (d *Desk) letter(ctx context.Context, t Target) (event.Letter, uint64, error) {
+func (d *Desk) letter(ctx context.Context, t Target) (event.Letter, error) {
 	letter, at, err := d.o.Letters.Get(ctx, t.Tenant, t.Key)
 	if err != nil {
-		return event.Letter{}, 0, fmt.Errorf("dead letter %s: %w", t.Key, err)
+		return event.Letter{}, fmt.Errorf("read the dead letter: %w", err)
 	}
 	if t.Sequence != 0 && t.Sequence != at {
-		return event.Letter{}, 0, d.conflict(ctx, letter.Tenant, letter.Key, "it is another letter than the one that was looked at")
+		return event.Letter{}, d.conflict(ctx, letter.Tenant, letter.Key, "it is another letter than the one that was looked at")
 	}
-	return letter, at, nil
+	return letter, nil
 }
 
 // end is where a history ends.

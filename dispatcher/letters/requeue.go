@@ -20,6 +20,9 @@ type Requeued struct {
 	Already bool `json:"already,omitempty"`
 }
 
+// Recorded returns the sequence of the record in OUTCOMES.
+func (r Requeued) Recorded() uint64 { return r.Sequence }
+
 // Requeue opens the next generation of the event whose dead letter t names: all
 // its messages that were not delivered are tried again. For a replay plan
 // (w.Replay) a letter that the plan has requeued before is no conflict.
@@ -32,17 +35,19 @@ func (d *Desk) Requeue(ctx context.Context, t Target, w Word) (Requeued, error) 
 		return Requeued{}, err
 	}
 	done, err := d.requeue(ctx, t, w)
-	if err == nil || w.Replay == "" {
-		return done, err
+	if err == nil {
+		return done, nil
 	}
-	if before, found := d.replayed(ctx, t, w.Replay); found {
-		return before, nil
+	if w.Replay != "" {
+		if before, found := d.replayed(ctx, t, w.Replay); found {
+			return before, nil
+		}
 	}
-	return done, err
+	return Requeued{}, fmt.Errorf("requeue %s: %w", t.Key, err)
 }
 
 func (d *Desk) requeue(ctx context.Context, t Target, w Word) (Requeued, error) {
-	letter, _, err := d.letter(ctx, t)
+	letter, err := d.letter(ctx, t)
 	if err != nil {
 		return Requeued{}, err
 	}
@@ -54,28 +59,30 @@ func (d *Desk) requeue(ctx context.Context, t Target, w Word) (Requeued, error) 
 // open appends the requeue of an event by its letter, and wakes the event.
 func (d *Desk) open(ctx context.Context, letter event.Letter, fact event.Requeued) (Requeued, error) {
 	rec, seq, err := d.extend(ctx, letter.Tenant, letter.Key, func(e end) (event.Ref, []event.Fact, error) {
-		return d.reopened(ctx, letter, e, fact)
+		return d.onDead(ctx, letter, e, fact)
 	})
 	if err != nil {
-		return Requeued{}, fmt.Errorf("requeue %s: %w", letter.Key, err)
+		return Requeued{}, err
 	}
 	d.wake(ctx, rec.Event)
 	return Requeued{Event: rec.Event, Generation: rec.State.Generation, Sequence: seq}, nil
 }
 
-// reopened returns the facts that end a dead letter at the end of its event's
-// history. A history that is beyond the horizon begins anew with what the letter
-// knows of it.
-func (d *Desk) reopened(ctx context.Context, letter event.Letter, e end, fact event.Fact) (event.Ref, []event.Fact, error) {
+// onDead returns the facts that put fact on top of a dead letter, if its event's
+// history ends there. A history that is beyond the horizon begins anew with what
+// the letter knows of it.
+func (d *Desk) onDead(ctx context.Context, letter event.Letter, e end, fact event.Fact) (event.Ref, []event.Fact, error) {
 	switch {
 	case e.seq == 0 && (letter.Event == nil || letter.State == nil):
-		return event.Ref{}, nil, fmt.Errorf("dead letter %s: %w: it is that of a delivery, and no event", letter.Key, ErrNoHistory)
+		return event.Ref{}, nil, fmt.Errorf("%w: the dead letter is that of a delivery, and no event", ErrNoHistory)
 	case e.seq == 0:
 		return *letter.Event, []event.Fact{
 			event.Restored{From: event.FromLetter, State: *letter.State}, event.Dead{Cause: letter.Cause}, fact,
 		}, nil
 	case e.state.Phase == event.PhaseDead && e.state.Generation == letter.Generation:
 		return e.ref, []event.Fact{fact}, nil
+	case Over(letter.Generation, e.state):
+		d.clear(ctx, e.ref, e.state) // a crash came before it
 	}
 	return event.Ref{}, nil, d.conflict(ctx, letter.Tenant, letter.Key, "")
 }

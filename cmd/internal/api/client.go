@@ -129,7 +129,19 @@ func (c *Client) DeadLetters(ctx context.Context, q store.LetterQuery) (LetterLi
 
 // DeadLetter returns a dead letter with its payload.
 func (c *Client) DeadLetter(ctx context.Context, key event.Key) (event.Letter, error) {
-	return get[event.Letter](ctx, c, "/v1/deadletters/"+segment(string(key)), nil)
+	letter, _, err := c.TaggedLetter(ctx, key)
+	return letter, err
+}
+
+// TaggedLetter returns a dead letter with its payload, and the ETag by which it is
+// known that it is still the same.
+func (c *Client) TaggedLetter(ctx context.Context, key event.Key) (event.Letter, string, error) {
+	header, body, err := c.ask(ctx, http.MethodGet, "/v1/deadletters/"+segment(string(key)), nil, nil)
+	if err != nil {
+		return event.Letter{}, "", err
+	}
+	letter, err := decode[event.Letter](c, body)
+	return letter, header.Get("ETag"), err
 }
 
 // Payload writes the payload of a dead letter to w, byte for byte, as it comes.
@@ -245,16 +257,22 @@ const maxAnswer = 64 << 20
 
 // do makes one request, and returns the answer if it is a good one.
 func (c *Client) do(ctx context.Context, method, path string, header http.Header, body []byte) ([]byte, error) {
+	_, answer, err := c.ask(ctx, method, path, header, body)
+	return answer, err
+}
+
+// ask is do that returns the headers of the answer too.
+func (c *Client) ask(ctx context.Context, method, path string, header http.Header, body []byte) (http.Header, []byte, error) {
 	res, err := c.open(ctx, c.http(), method, path, header, body)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer res.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	if err != nil {
-		return nil, c.brokeOff(err)
+		return nil, nil, c.brokeOff(err)
 	}
-	return answer, nil
+	return res.Header, answer, nil
 }
 
 // open makes one request. The body of its answer is to be closed, and the answer

@@ -15,6 +15,12 @@ func (c *Client) Requeue(ctx context.Context, key event.Key, reason string) (Req
 	return post[Requeued](ctx, c, "/v1/deadletters/"+segment(string(key))+"/requeue", nil, map[string]string{"reason": reason})
 }
 
+// Discard ends the dead letter that has that ETag for good.
+func (c *Client) Discard(ctx context.Context, key event.Key, etag, reason string) (Discarded, error) {
+	return post[Discarded](ctx, c, "/v1/deadletters/"+segment(string(key))+"/discard",
+		http.Header{"If-Match": {etag}}, map[string]string{"reason": reason})
+}
+
 // post makes a request with a JSON body.
 func post[T any](ctx context.Context, c *Client, path string, header http.Header, body any) (T, error) {
 	var none T

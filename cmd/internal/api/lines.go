@@ -14,13 +14,13 @@ type LetterStatus string
 const (
 	LetterDead     LetterStatus = "dead"     // it waits for an operator
 	LetterRequeued LetterStatus = "requeued" // an operator requeued it, and its event has not ended yet
-	LetterOver     LetterStatus = "over"     // it has ended otherwise, and is about to be removed
+	letterOver     LetterStatus = "over"     // it has ended otherwise, and is about to be removed: not listed
 )
 
 // LetterLine is a dead letter in the list, and what is happening about it.
 type LetterLine struct {
 	store.Letter
-	Status LetterStatus `json:"status" enum:"dead,requeued,over"`
+	Status LetterStatus `json:"status" enum:"dead,requeued"`
 	// Phase is that of the event of a requeued letter.
 	Phase event.Phase `json:"phase,omitempty"`
 }
@@ -28,30 +28,42 @@ type LetterLine struct {
 // LetterLines is a page of the list of dead letters.
 type LetterLines = store.Page[LetterLine]
 
-// withStatus adds to letters what the ledger knows of their events.
+// withStatus adds to letters what the ledger knows of their events, and leaves out
+// those that nothing is to be done about any more.
 func (s *Server) withStatus(page store.Page[store.Letter]) (LetterLines, error) {
-	lines := LetterLines{Items: make([]LetterLine, len(page.Items)), Next: page.Next}
-	for i, l := range page.Items {
-		lines.Items[i] = LetterLine{Letter: l, Status: LetterDead}
-		if l.Kind != event.LetterEvent {
-			continue
-		}
-		row, err := s.Ledger.Event(l.Key)
-		switch {
-		case errors.Is(err, store.ErrNotFound): // beyond the horizon
-		case err != nil:
+	lines := LetterLines{Items: make([]LetterLine, 0, len(page.Items)), Next: page.Next}
+	for _, l := range page.Items {
+		line, err := s.lineOf(l)
+		if err != nil {
 			return LetterLines{}, err
-		default:
-			lines.Items[i].Status, lines.Items[i].Phase = statusOf(l, row)
+		}
+		if line.Status != letterOver {
+			lines.Items = append(lines.Items, line)
 		}
 	}
 	return lines, nil
 }
 
+func (s *Server) lineOf(l store.Letter) (LetterLine, error) {
+	line := LetterLine{Letter: l, Status: LetterDead}
+	if l.Kind != event.LetterEvent {
+		return line, nil
+	}
+	row, err := s.Ledger.Event(l.Key)
+	switch {
+	case errors.Is(err, store.ErrNotFound): // beyond the horizon
+	case err != nil:
+		return line, err
+	default:
+		line.Status, line.Phase = statusOf(l, row)
+	}
+	return line, nil
+}
+
 func statusOf(l store.Letter, row store.Row) (LetterStatus, event.Phase) {
 	switch {
 	case row.Phase == event.PhaseSettled:
-		return LetterOver, ""
+		return letterOver, ""
 	case row.Generation > l.Generation && row.Phase != event.PhaseDead:
 		return LetterRequeued, row.Phase
 	}

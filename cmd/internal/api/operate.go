@@ -18,8 +18,13 @@ import (
 // OperatorHeader says who wants something to be done. It goes into the history.
 const OperatorHeader = "Tidings-Operator"
 
-// Requeued is an event that was opened again.
-type Requeued = letters.Requeued
+// What was done.
+type (
+	// Requeued is an event that was opened again.
+	Requeued = letters.Requeued
+	// Discarded is a dead letter that was ended for good.
+	Discarded = letters.Discarded
+)
 
 // operateWithin bounds how long what an operator wants waits for the log.
 const operateWithin = 20 * time.Second
@@ -37,6 +42,15 @@ type requeueInput struct {
 	}
 }
 
+type discardInput struct {
+	Key      string `path:"key"`
+	Operator string `header:"Tidings-Operator" doc:"who wants this: a name that goes into the history"`
+	IfMatch  string `header:"If-Match" doc:"the ETag of the letter that was looked at: another one is not discarded. Needed; * is whichever is there"`
+	Body     struct {
+		Reason string `json:"reason" minLength:"1" maxLength:"2000" doc:"why; it goes into the history"`
+	}
+}
+
 func (s *Server) registerOperate(api huma.API) {
 	huma.Register(api, huma.Operation{
 		OperationID: "requeue-dead-letter", Method: http.MethodPost, Path: "/v1/deadletters/{key}/requeue", Tags: []string{"dead letters"},
@@ -45,6 +59,34 @@ func (s *Server) registerOperate(api huma.API) {
 			"The letter stays in the list until that generation has ended. Of two requests at once one wins; the other is told who did what (409).",
 		Errors: []int{http.StatusBadRequest, http.StatusNotFound, http.StatusConflict, http.StatusServiceUnavailable},
 	}, s.requeue)
+	huma.Register(api, huma.Operation{
+		OperationID: "discard-dead-letter", Method: http.MethodPost, Path: "/v1/deadletters/{key}/discard", Tags: []string{"dead letters"},
+		Summary: "End a dead letter for good",
+		Description: "Nothing more is sent of its event: what was not delivered counts as failed. The letter is removed, and its payload with it; " +
+			"the history stays, with operator and reason.",
+		Errors: []int{
+			http.StatusBadRequest, http.StatusNotFound, http.StatusConflict, http.StatusPreconditionRequired, http.StatusServiceUnavailable,
+		},
+	}, s.discard)
+}
+
+func (s *Server) discard(ctx context.Context, in *discardInput) (*answer[Discarded], error) {
+	target, err := s.exactTarget(in.Key, in.IfMatch)
+	if err != nil {
+		return nil, err
+	}
+	return operate(ctx, s, func(ctx context.Context, desk *letters.Desk) (Discarded, error) {
+		return desk.Discard(ctx, target, word(in.Operator, in.Body.Reason))
+	})
+}
+
+// exactTarget is target for what must not be done to a letter that nobody looked at.
+func (s *Server) exactTarget(key, ifMatch string) (letters.Target, error) {
+	if ifMatch == "" {
+		return letters.Target{}, problem(http.StatusPreconditionRequired, "if-match",
+			"the header If-Match is missing: give the ETag of the letter that you looked at, or * for whichever is there")
+	}
+	return s.target(key, ifMatch)
 }
 
 func (s *Server) requeue(ctx context.Context, in *requeueInput) (*answer[Requeued], error) {
@@ -87,7 +129,7 @@ func sequenceOf(ifMatch string) (uint64, error) {
 }
 
 // operate has something done at the desk.
-func operate[T any](ctx context.Context, s *Server, do func(context.Context, *letters.Desk) (T, error)) (*answer[T], error) {
+func operate[T done](ctx context.Context, s *Server, do func(context.Context, *letters.Desk) (T, error)) (*answer[T], error) {
 	desk := s.Desk()
 	if desk == nil {
 		return nil, unavailable("the log is not open yet")
@@ -98,7 +140,22 @@ func operate[T any](ctx context.Context, s *Server, do func(context.Context, *le
 	if err != nil {
 		return nil, s.notDone(err)
 	}
+	s.await(ctx, done.Recorded())
 	return &answer[T]{done}, nil
+}
+
+// done is what was recorded in OUTCOMES at a sequence.
+type done interface{ Recorded() uint64 }
+
+// foldWithin bounds the wait for the ledger, which an answer does not depend on.
+const foldWithin = time.Second
+
+// await waits for a moment until the ledger has what was recorded, so that who asks
+// it next sees what was done.
+func (s *Server) await(ctx context.Context, sequence uint64) {
+	ctx, cancel := context.WithTimeout(ctx, foldWithin)
+	defer cancel()
+	_ = s.Folded(ctx, sequence)
 }
 
 // notDone says why what an operator wanted is not done.

@@ -95,7 +95,7 @@ func TestRequeueOfADeadLetter(t *testing.T) {
 		key := event.NewKey("raw")
 		w.letter(event.Letter{Schema: event.Schema, Kind: event.LetterDelivery, Key: key, Tenant: "a", At: storetest.Start})
 		_, err := w.client.Requeue(t.Context(), key, "")
-		require.ErrorContains(t, err, "it is that of a delivery")
+		require.ErrorContains(t, err, "the dead letter is that of a delivery")
 	})
 	t.Run("that is nowhere is not found", func(t *testing.T) {
 		problem(t, w.ask(http.MethodPost, "/v1/deadletters/"+string(event.NewKey("x"))+"/requeue", `{}`, "Tidings-Operator", "ann"), http.StatusNotFound)
@@ -113,11 +113,10 @@ func TestTheListSaysWhatIsHappeningAboutALetter(t *testing.T) {
 	w := newDesk(t)
 	ref := storetest.Ref("a", 1)
 	w.dead(ref)
-	status := func() api.LetterLine {
+	list := func() []api.LetterLine {
 		page, err := w.client.DeadLetters(t.Context(), store.LetterQuery{})
 		require.NoError(t, err)
-		require.Len(t, page.Items, 1)
-		return page.Items[0]
+		return page.Items
 	}
 	then := func(facts ...event.Fact) {
 		last, err := w.stream.Outcomes.Last(t.Context(), "a", ref.Key)
@@ -129,12 +128,39 @@ func TestTheListSaysWhatIsHappeningAboutALetter(t *testing.T) {
 			return tx.Record(store.Place{Sequence: p.Sequence, Time: storetest.Start}, r)
 		}))
 	}
-	require.Equal(t, api.LetterDead, status().Status)
+	require.Equal(t, api.LetterDead, list()[0].Status)
 	then(event.Requeued{Generation: 1, Operator: "ann"})
-	require.Equal(t, api.LetterRequeued, status().Status)
-	require.Equal(t, event.PhaseOpen, status().Phase)
+	require.Equal(t, api.LetterRequeued, list()[0].Status)
+	require.Equal(t, event.PhaseOpen, list()[0].Phase)
 	then(event.Claimed{Generation: 1, LeaseMS: 1})
-	require.Equal(t, event.PhaseClaimed, status().Phase)
+	require.Equal(t, event.PhaseClaimed, list()[0].Phase)
 	then(event.Settled{})
-	require.Equal(t, api.LetterOver, status().Status)
+	require.Empty(t, list(), "nothing is to be done about it any more, whether it is removed yet or not")
+}
+
+func TestDiscardOfADeadLetter(t *testing.T) {
+	w := newDesk(t)
+	ref := storetest.Ref("a", 1)
+	tag := w.dead(ref)
+	path := "/v1/deadletters/" + string(ref.Key) + "/discard"
+	t.Run("wants to know which letter was looked at", func(t *testing.T) {
+		require.Contains(t, problem(t, w.ask(http.MethodPost, path, `{"reason":"a test"}`, "Tidings-Operator", "ann"), http.StatusPreconditionRequired),
+			"If-Match")
+	})
+	t.Run("wants a reason", func(t *testing.T) {
+		problem(t, w.ask(http.MethodPost, path, `{}`, "Tidings-Operator", "ann", "If-Match", tag), http.StatusUnprocessableEntity)
+		problem(t, w.ask(http.MethodPost, path, `{"reason":" "}`, "Tidings-Operator", "ann", "If-Match", tag), http.StatusBadRequest)
+	})
+	t.Run("of another letter is a conflict", func(t *testing.T) {
+		_, err := w.client.Discard(t.Context(), ref.Key, `"99"`, "a test")
+		require.ErrorContains(t, err, "it is another letter than the one that was looked at")
+	})
+	t.Run("removes it, and a second finds it gone", func(t *testing.T) {
+		done, err := w.client.Discard(t.Context(), ref.Key, tag, "a test")
+		require.NoError(t, err)
+		require.Equal(t, ref.Key, done.Key)
+		_, err = w.client.Discard(t.Context(), ref.Key, tag, "a test")
+		require.ErrorContains(t, err, "it was dealt with")
+		problem(t, w.ask(http.MethodGet, "/v1/deadletters/"+string(ref.Key), ""), http.StatusNotFound)
+	})
 }

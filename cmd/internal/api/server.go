@@ -84,6 +84,9 @@ type Options struct {
 	// answer with a token carries it in the header Tidings-Ledger. It may be nil,
 	// and answers at once.
 	Behind func() string
+	// Folded waits until the ledger has the entry of OUTCOMES at a sequence. It may be
+	// nil: then nothing is waited for.
+	Folded func(ctx context.Context, sequence uint64) error
 	// Sources says how the bridges are doing. It may be nil, and answers at once.
 	Sources func() []Source
 	// Streams says how full the streams are; it may be nil.
@@ -113,6 +116,9 @@ func New(o Options) (*Server, error) {
 	}
 	if o.Desk == nil {
 		o.Desk = func() *letters.Desk { return nil }
+	}
+	if o.Folded == nil {
+		o.Folded = func(context.Context, uint64) error { return nil }
 	}
 	if o.Parts == nil {
 		o.Parts = func(context.Context) []Part { return nil }

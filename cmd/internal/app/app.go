@@ -90,7 +90,7 @@ func New(o Options) (_ *App, err error) {
 		return nil, err
 	}
 	a.api, err = api.New(api.Options{
-		Ledger: a.store, Door: &a.log, Letters: &a.log, Desk: a.log.desk.Load, Token: token, Version: o.Version,
+		Ledger: a.store, Door: &a.log, Letters: &a.log, Desk: a.log.desk.Load, Folded: a.folded, Token: token, Version: o.Version,
 		Parts: a.health, Behind: a.behind, Sources: a.sources, Streams: a.log.sizes, Logger: o.Logger,
 	})
 	return a, err
@@ -106,6 +106,14 @@ func (a *App) Close() error {
 	}
 	a.closes = nil
 	return errors.Join(errs...)
+}
+
+// folded waits until the ledger has the entry of OUTCOMES at a sequence.
+func (a *App) folded(ctx context.Context, sequence uint64) error {
+	if p := a.ledger.Load(); p != nil {
+		return p.CaughtUp(ctx, sequence)
+	}
+	return errNoLog
 }
 
 // token returns the API's token: the configured one, or that of the directory.

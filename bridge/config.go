@@ -45,9 +45,10 @@ const (
 // Config says which queue to consume and how. URL and Queue are required.
 type Config struct {
 	// URL of the broker and vhost. It may hold user and password; they show in
-	// no log, error or status. Certificates for amqps are given as RabbitMQ's
-	// URI query parameters (cacertfile, certfile, keyfile).
-	URL   string `yaml:"url"`
+	// no log, error or status.
+	URL string `yaml:"url"`
+	// TLS says which certificates count where URL begins with amqps.
+	TLS   TLS    `yaml:"tls,omitempty"`
 	Queue string `yaml:"queue"`
 
 	Topology Topology `yaml:"topology,omitempty"`
@@ -165,10 +166,7 @@ func (c Config) Validate() error {
 	refuse(c.HoldFor < 0, "hold_for: is negative")
 	refuse(c.Drain < 0, "drain: is negative")
 	refuse(c.Reconnect.Initial < 0 || c.Reconnect.Max < 0 || c.Reconnect.CrashLoop < 0, "reconnect: is negative")
-	if err := c.Mapping.Validate(); err != nil {
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, c.TLS.validate(c.URL), c.Mapping.Validate())...)
 }
 
 // maxShortString is the longest name that AMQP can say.
@@ -217,7 +215,7 @@ func vhost(address string) string {
 func (c Config) watermill() wamqp.Config {
 	return wamqp.Config{
 		Connection: wamqp.ConnectionConfig{
-			AmqpURI: c.URL,
+			AmqpURI: c.Address(),
 			AmqpConfig: &amqp.Config{Properties: amqp.Table{
 				"product": product, "connection_name": strings.TrimSpace(product + " " + c.Name),
 			}},

@@ -19,13 +19,17 @@ const (
 func dial(ctx context.Context, c wamqp.ConnectionConfig) (*amqp.Connection, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
+	c, err := secured(c)
+	if err != nil {
+		return nil, err
+	}
 	c, release := bounded(ctx, c)
 	conn, err := amqp.DialConfig(c.AmqpURI, *c.AmqpConfig)
 	if !release() && err == nil {
 		_ = conn.Close()
 		return nil, context.Cause(ctx)
 	}
-	return conn, err
+	return conn, explained(err, c.AmqpURI)
 }
 
 // bounded returns c with the end of ctx as an end of connecting. Once connected,

@@ -80,11 +80,15 @@ func (f *fanIn) reason(err error) error {
 func (f *fanIn) connect(ctx context.Context) (*wamqp.ConnectionWrapper, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	c, release := bounded(ctx, f.sub.config.Connection)
+	c, err := secured(f.sub.config.Connection)
+	if err != nil {
+		return nil, err
+	}
+	c, release := bounded(ctx, c)
 	c.AmqpConfig.Dial = once(c.AmqpConfig.Dial)
 	connection, err := wamqp.NewConnection(c, f.quiet())
 	if err != nil {
-		return nil, err
+		return nil, explained(err, c.AmqpURI)
 	}
 	f.conn = connection.Connection()
 	f.closed = f.conn.NotifyClose(make(chan *amqp.Error, 1))

@@ -105,23 +105,58 @@ func (w *world) deadLettersOf(key, exchange string) {
 	w.eventually("a dead letter of the broker's", func() bool { return w.waiting(ch) == 1 })
 }
 
+func TestAddress(t *testing.T) {
+	c := bridge.Config{URL: "amqps://ann:p%40ss@h:5671/%2Fshop?heartbeat=7&cacertfile=ca.pem"}
+	require.Equal(t, c.URL, c.Address(), "is the URL where nothing is set for TLS")
+	c.TLS = bridge.TLS{CAFile: "ca.pem", CertFile: "a b.pem", KeyFile: "k&.pem", ServerName: "rabbit"}
+	require.Equal(t, "amqps://ann:p%40ss@h:5671/%2Fshop?cacertfile=ca.pem&certfile=a+b.pem&heartbeat=7&keyfile=k%26.pem&server_name_indication=rabbit", c.Address())
+}
+
 func TestConfig(t *testing.T) {
 	valid := bridge.Config{URL: "amqp://guest:guest@127.0.0.1/", Queue: "orders"}
 	for name, c := range map[string]struct {
 		change func(*bridge.Config)
 		want   string
 	}{
-		"no url":                     {func(c *bridge.Config) { c.URL = "" }, "url: is no AMQP address"},
-		"another scheme":             {func(c *bridge.Config) { c.URL = "http://h/" }, "url: is no AMQP address"},
-		"no queue":                   {func(c *bridge.Config) { c.Queue = "" }, "queue: name the queue"},
-		"an unknown topology":        {func(c *bridge.Config) { c.Topology = "make" }, `topology: "make" is not one of`},
-		"a delivery limit too small": {func(c *bridge.Config) { c.DeliveryLimit = 3 }, "delivery_limit: 3 is too small"},
-		"no delivery limit":          {func(c *bridge.Config) { c.DeliveryLimit = -1 }, "delivery_limit: -1 is too small"},
-		"a negative window":          {func(c *bridge.Config) { c.Window = -1 }, "window: -1 is not between 1 and 65535"},
-		"too large a window":         {func(c *bridge.Config) { c.Window = 65536 }, "window: 65536"},
-		"a constant id":              {func(c *bridge.Config) { c.Mapping.ID.Constant = "1" }, "mapping.id.constant"},
-		"a constant time":            {func(c *bridge.Config) { c.Mapping.OccurredAt.Constant = "1" }, "mapping.occurred_at.constant"},
-		"a header without name":      {func(c *bridge.Config) { c.Mapping.Type.Headers = []string{""} }, "mapping.type.headers"},
+		"no url":                            {func(c *bridge.Config) { c.URL = "" }, "url: is no AMQP address"},
+		"another scheme":                    {func(c *bridge.Config) { c.URL = "http://h/" }, "url: is no AMQP address"},
+		"no queue":                          {func(c *bridge.Config) { c.Queue = "" }, "queue: name the queue"},
+		"an unknown topology":               {func(c *bridge.Config) { c.Topology = "make" }, `topology: "make" is not one of`},
+		"a delivery limit too small":        {func(c *bridge.Config) { c.DeliveryLimit = 3 }, "delivery_limit: 3 is too small"},
+		"no delivery limit":                 {func(c *bridge.Config) { c.DeliveryLimit = -1 }, "delivery_limit: -1 is too small"},
+		"a negative window":                 {func(c *bridge.Config) { c.Window = -1 }, "window: -1 is not between 1 and 65535"},
+		"too large a window":                {func(c *bridge.Config) { c.Window = 65536 }, "window: 65536"},
+		"a constant id":                     {func(c *bridge.Config) { c.Mapping.ID.Constant = "1" }, "mapping.id.constant"},
+		"a constant time":                   {func(c *bridge.Config) { c.Mapping.OccurredAt.Constant = "1" }, "mapping.occurred_at.constant"},
+		"a URL that names no host":          {func(c *bridge.Config) { c.URL = "amqp:///shop" }, "url: is no AMQP address"},
+		"certificates without TLS":          {func(c *bridge.Config) { c.TLS.ServerName = "rabbit" }, "tls: a URL that begins with amqp:// is not encrypted: write amqps://"},
+		"certificates in a URL without TLS": {func(c *bridge.Config) { c.URL += "?cacertfile=ca.pem" }, "tls: a URL that begins with amqp:// is not encrypted"},
+		"two authorities": {
+			func(c *bridge.Config) { c.URL, c.TLS.CAFile = "amqps://h?cacertfile=a.pem", "b.pem" },
+			"tls.ca_file: the URL has another cacertfile: remove one of the two",
+		},
+		"an authority that is not there": {
+			func(c *bridge.Config) { c.URL, c.TLS.CAFile = "amqps://h", "/nowhere/ca.pem" },
+			"tls.ca_file: open /nowhere/ca.pem: no such file",
+		},
+		"an authority that is none": {
+			func(c *bridge.Config) { c.URL, c.TLS.CAFile = "amqps://h", "tls_test.go" },
+			"tls.ca_file: tls_test.go holds no certificate in PEM",
+		},
+		"a certificate without key": {
+			func(c *bridge.Config) { c.URL, c.TLS.CertFile = "amqps://h", "c.pem" },
+			"tls.key_file: is missing",
+		},
+		"a key without certificate, in the URL": {
+			func(c *bridge.Config) { c.URL = "amqps://h?keyfile=k.pem" }, "tls.cert_file: is missing",
+		},
+		"a certificate that is none": {
+			func(c *bridge.Config) {
+				c.URL, c.TLS.CertFile, c.TLS.KeyFile = "amqps://h", "tls_test.go", "tls_test.go"
+			},
+			"tls.cert_file: tls_test.go with the key tls_test.go: tls: ",
+		},
+		"a header without name": {func(c *bridge.Config) { c.Mapping.Type.Headers = []string{""} }, "mapping.type.headers"},
 	} {
 		t.Run("refuses "+name, func(t *testing.T) {
 			config := valid

@@ -14,6 +14,7 @@ import (
 
 	"tidings/bridge"
 	"tidings/cmd/internal/api"
+	"tidings/cmd/internal/config"
 	"tidings/cmd/internal/publish"
 	"tidings/cmd/internal/why"
 )
@@ -150,15 +151,15 @@ func (c *cli) publishAMQP(ctx context.Context, p publication, e publish.Event) e
 	if err != nil {
 		return err
 	}
-	address := cmp.Or(p.amqpURL, conf.AMQP.URL.Reveal())
-	if address == "" {
+	conf.Override("amqp.url", p.amqpURL)
+	if conf.AMQP.URL == "" {
 		return usage("where is RabbitMQ? Set --amqp-url or AMQP_URL, or hand the event to tidings itself with --http")
 	}
 	exchange, key := p.route(conf.AMQP.Queue)
 	if !typed(e, conf.AMQP.Mapping) {
 		c.message("without --type the type of the event will be its routing key, %q", key)
 	}
-	if err := e.AMQP(ctx, address, exchange, key); err != nil {
+	if err := e.AMQP(ctx, config.Source{AMQP: conf.AMQP}.Config().Address(), exchange, key); err != nil {
 		return err
 	}
 	return c.printPublished(published{To: "amqp", Exchange: exchange, RoutingKey: key, EventID: e.ID, Type: e.Type, Bytes: len(e.Body)})

@@ -85,6 +85,8 @@ type AMQP struct {
 	Window   int    `yaml:"window"`   // deliveries in hand at a time; 0 is refused
 	// Subscriber is windowed or watermill.
 	Subscriber string `yaml:"subscriber"`
+	// TLS says which certificates count where the URL begins with amqps.
+	TLS bridge.TLS `yaml:"tls,omitempty"`
 	// Of topology declare: the exchange, its kind (topic if empty), the routing
 	// keys that bind the queue to it ("#" if there are none), and where RabbitMQ
 	// puts what it gives up on.

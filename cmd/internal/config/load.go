@@ -10,6 +10,8 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
+
+	"tidings/bridge"
 )
 
 // maxFile bounds what is read from a configuration file or a secret's file.
@@ -41,10 +43,34 @@ func (c *Config) loadFile(path string) error {
 		return err
 	}
 	dir := filepath.Dir(path)
-	if c.Templates != "" && !filepath.IsAbs(c.Templates) {
-		c.Templates = filepath.Join(dir, c.Templates)
+	for _, file := range c.files() {
+		if *file != "" && !filepath.IsAbs(*file) {
+			*file = filepath.Join(dir, *file)
+		}
 	}
 	return c.readSecrets(path, dir)
+}
+
+// files returns what names a file or directory that is read while Tidings runs.
+func (c *Config) files() []*string {
+	files := []*string{&c.Templates}
+	tls := []*bridge.TLS{&c.AMQP.TLS}
+	for i := range c.Sources {
+		tls = append(tls, &c.Sources[i].TLS)
+	}
+	for _, t := range tls {
+		files = append(files, &t.CAFile, &t.CertFile, &t.KeyFile)
+	}
+	for _, channel := range c.Channels {
+		switch {
+		case channel == nil:
+		case channel.Email != nil:
+			files = append(files, &channel.Email.CAFile)
+		case channel.Webhook != nil:
+			files = append(files, &channel.Webhook.CAFile)
+		}
+	}
+	return files
 }
 
 func (c *Config) decode(path string, data []byte) error {

@@ -29,7 +29,7 @@ func (c Config) AllSources() []Source {
 // Config returns what makes the bridge from the source.
 func (s Source) Config() bridge.Config {
 	return bridge.Config{
-		Name: s.Name, URL: s.URL.Reveal(), Queue: s.Queue, Topology: bridge.Topology(s.Topology),
+		Name: s.Name, URL: s.URL.Reveal(), TLS: s.TLS, Queue: s.Queue, Topology: bridge.Topology(s.Topology),
 		Exchange: s.Exchange, ExchangeKind: s.ExchangeKind, Bindings: s.Bindings,
 		DeadLetterExchange: s.DeadLetterExchange, ConsumerTag: s.ConsumerTag,
 		Subscriber: bridge.Subscriber(s.Subscriber), DeliveryLimit: s.DeliveryLimit, Window: s.Window, Mapping: s.Mapping,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -98,6 +99,41 @@ func TestSources(t *testing.T) {
 		require.NoError(t, err, out.String())
 		c.Sources[0].URL = "amqps://[redacted]@eu.example/shop"
 		require.Equal(t, c.Sources, again.Sources)
+	})
+}
+
+func TestTLSOfSources(t *testing.T) {
+	t.Run("files are relative to the configuration, and to the working directory in a variable", func(t *testing.T) {
+		c, err := load(t, "amqp: {url: amqps://h, tls: {ca_file: ca.pem, server_name: rabbit}}\n"+
+			"sources: [{name: a, url: amqps://h, queue: q, tls: {cert_file: /run/c.pem, key_file: sub/k.pem}}]\n"+
+			"channels: {mail: {kind: email, ca_file: mail.pem}, hook: {kind: webhook, ca_file: hook.pem}}\n",
+			"TIDINGS_SOURCES_A_TLS_CA_FILE=a.pem")
+		require.NoError(t, err)
+		require.Equal(t, bridge.TLS{CAFile: "ca.pem", ServerName: "rabbit"}, c.AllSources()[0].Config().TLS)
+		require.NoError(t, os.Mkdir("etc", 0o700))
+		require.NoError(t, os.Rename("tidings.yaml", "etc/tidings.yaml"))
+		c, err = config.Load("etc/tidings.yaml", []string{"TIDINGS_SOURCES_A_TLS_CA_FILE=a.pem"})
+		require.NoError(t, err)
+		require.Equal(t, bridge.TLS{CAFile: "etc/ca.pem", ServerName: "rabbit"}, c.AllSources()[0].Config().TLS)
+		require.Equal(t, bridge.TLS{CAFile: "a.pem", CertFile: "/run/c.pem", KeyFile: "etc/sub/k.pem"}, c.AllSources()[1].Config().TLS)
+		require.Equal(t, "etc/mail.pem", c.Channels["mail"].Email.CAFile)
+		require.Equal(t, "etc/hook.pem", c.Channels["hook"].Webhook.CAFile)
+	})
+	t.Run("what cannot be meant is refused by key, with its place", func(t *testing.T) {
+		c, err := load(t, "amqp:\n  url: amqp://h\n  tls: {server_name: rabbit}\n"+
+			"sources:\n  - name: a\n    url: amqps://h\n    queue: q\n    tls:\n      ca_file: gone.pem\n"+
+			"  - {name: b, url: 'amqps://h?certfile=c.pem', queue: r, tls: {cert_file: d.pem}}\n")
+		require.NoError(t, err)
+		require.EqualError(t, c.Validate(), strings.Join([]string{
+			`tidings.yaml:3: amqp.tls: a URL that begins with amqp:// is not encrypted: write amqps://, or remove what is set for TLS`,
+			`tidings.yaml:9: sources[0].tls.ca_file: source "a": open gone.pem: no such file or directory`,
+			`tidings.yaml:10: sources[1].tls.cert_file: source "b": the URL has another certfile: remove one of the two`,
+		}, "\n"))
+	})
+	t.Run("without a URL it is no problem that there is nothing to encrypt", func(t *testing.T) {
+		c, err := load(t, "amqp: {tls: {server_name: rabbit}}\n")
+		require.NoError(t, err)
+		require.NoError(t, c.Validate())
 	})
 }
 

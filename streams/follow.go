@@ -121,11 +121,11 @@ func (f *follower) take(m jetstream.Msg, delivered uint64) error {
 }
 
 // forget has the server drop the consumer now; else it does so by itself later.
-func (f *follower) forget(ctx context.Context, c jetstream.Consumer) {
-	if !f.nc.IsConnected() {
+func (s *stream) forget(ctx context.Context, c jetstream.Consumer) {
+	if !s.nc.IsConnected() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
-	_ = f.js.DeleteConsumer(ctx, f.name, c.CachedInfo().Name)
+	_ = s.js.DeleteConsumer(ctx, s.name, c.CachedInfo().Name)
 }

@@ -22,7 +22,8 @@ func TestOver(t *testing.T) {
 		"of an event that was requeued, and has settled":   {0, event.State{Phase: event.PhaseSettled, Generation: 1}, true},
 		"of an event that was requeued, and is dead again": {0, event.State{Phase: event.PhaseDead, Generation: 1}, false},
 		"that was discarded":                               {1, event.State{Phase: event.PhaseSettled, Generation: 1, Discarded: true}, true},
-		"of an event that settled before it":               {1, event.State{Phase: event.PhaseSettled, Generation: 1}, false},
+		"of an event that another process settled instead": {1, event.State{Phase: event.PhaseSettled, Generation: 1}, true},
+		"of a generation that has not begun":               {1, event.State{Phase: event.PhaseSettled}, false},
 		"of a delivery, without a history":                 {0, event.State{}, false},
 	} {
 		t.Run("a letter "+name, func(t *testing.T) {

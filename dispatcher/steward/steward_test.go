@@ -24,6 +24,19 @@ type ledger struct {
 	asked   []question
 }
 
+func (l *ledger) CaughtUp(context.Context) error                         { return nil }
+func (l *ledger) Phase(event.Key) (event.Phase, bool, error)             { return "", false, nil }
+func (l *ledger) Settled(context.Context, int) ([]steward.Letter, error) { return nil, nil }
+func (l *ledger) Walked(context.Context) (uint64, error)                 { return 0, nil }
+func (l *ledger) Walk(context.Context, uint64) error                     { return nil }
+
+// nothing is an EVENTS without an event.
+type nothing struct{ steward.Events }
+
+func (nothing) Info(context.Context) (streams.StreamInfo, error)            { return streams.StreamInfo{}, nil }
+func (nothing) Handled(context.Context) (uint64, error)                     { return 0, nil }
+func (nothing) Copies(context.Context, uint64, int) ([]streams.Copy, error) { return nil, nil }
+
 func (l *ledger) Overdue(_ context.Context, due, idle time.Time, _ int) ([]streams.Wakeup, error) {
 	l.asked = append(l.asked, question{time.Since(due), time.Since(idle)})
 	return l.overdue, l.err
@@ -47,7 +60,7 @@ func TestRun(t *testing.T) {
 	run := func(t *testing.T, l *ledger, w *waker, d time.Duration) {
 		ctx, cancel := context.WithTimeout(t.Context(), d)
 		defer cancel()
-		require.NoError(t, steward.New(steward.Options{Ledger: l, Waker: w}).Run(ctx))
+		require.NoError(t, steward.New(steward.Options{Ledger: l, Waker: w, Events: nothing{}}).Run(ctx))
 	}
 	t.Run("wakes what nobody looks after, at once and then every 15 s", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {

@@ -196,8 +196,12 @@ func (a *App) workParts(log *streams.Log, projection *projector.Projector) ([]fu
 	if err != nil {
 		return nil, err
 	}
-	s := steward.New(steward.Options{Ledger: overdue{a.store}, Waker: log.Retries, Logger: a.Logger})
-	parts := []part{a.log.health, dispatcherHealth(d), projectorHealth(projection)}
+	s := steward.New(steward.Options{
+		Ledger: stewardship{a.store, projection, log}, Waker: log.Retries, Events: log.Events,
+		Histories: log.Outcomes, Letters: log.DeadLetters,
+		Keep: a.Config.Events.Keep.Std(), Horizon: a.Config.Horizon.Std(), Logger: a.Logger,
+	})
+	parts := []part{a.log.health, dispatcherHealth(d), projectorHealth(projection), stewardHealth(s)}
 	work := []func(context.Context) error{d.Run, afterCatchingUp(log, projection, s.Run)}
 	sources, bridges := a.Config.AllSources(), []*bridge.Bridge(nil)
 	if len(sources) == 0 {

@@ -25,7 +25,7 @@ import (
 func TestEventsByHTTPAlone(t *testing.T) {
 	w := newWorld(t, nil)
 	client, _ := w.start()
-	w.eventually("ready", func() bool { s, err := client.Status(t.Context()); return err == nil && s.Ready && len(s.Parts) == 3 })
+	w.eventually("ready", func() bool { s, err := client.Status(t.Context()); return err == nil && s.Ready && len(s.Parts) == 4 })
 
 	first := w.post(client, "1", "/ok")
 	require.False(t, first.Duplicate)

@@ -2,14 +2,12 @@ package app
 
 import (
 	"context"
-	"time"
 
 	"tidings/bridge"
 	"tidings/cmd/internal/api"
 	"tidings/dispatcher"
+	"tidings/dispatcher/steward"
 	"tidings/projector"
-	"tidings/store"
-	"tidings/streams"
 )
 
 // part says how one part is doing.
@@ -57,6 +55,13 @@ func projectorHealth(p *projector.Projector) part {
 	}
 }
 
+func stewardHealth(s *steward.Steward) part {
+	return func(context.Context) api.Part {
+		alarm := s.Status().Alarm
+		return api.Part{Name: "steward", Ready: alarm == "", Reason: alarm}
+	}
+}
+
 func bridgeHealth(source string, b *bridge.Bridge) part {
 	return func(context.Context) api.Part {
 		s := b.Status()
@@ -72,17 +77,4 @@ func (a *App) sources() []api.Source {
 		out = append(out, api.Source(b.Status()))
 	}
 	return out
-}
-
-// overdue reads for the steward what the ledger says nobody is looking after.
-type overdue struct{ store *store.Store }
-
-// Overdue implements steward.Ledger.
-func (o overdue) Overdue(_ context.Context, due, idle time.Time, limit int) ([]streams.Wakeup, error) {
-	rows, err := o.store.Overdue(due, due.Sub(idle), limit)
-	wake := make([]streams.Wakeup, 0, len(rows))
-	for _, r := range rows {
-		wake = append(wake, streams.Wakeup{Tenant: r.Tenant, Key: r.Key, Sequence: r.Sequence})
-	}
-	return wake, err
 }

@@ -41,7 +41,10 @@ func TestTheStewardWakesWhatTheLedgerCallsOverdue(t *testing.T) {
 	lost := waits("lost", past)
 	waits("not due yet", time.Now().Add(time.Hour))
 
-	streamstest.Run(t, steward.New(steward.Options{Ledger: overdue{s}, Waker: log.Retries, Every: 10 * time.Millisecond}).Run)
+	streamstest.Run(t, steward.New(steward.Options{
+		Ledger: stewardship{s, p, log}, Waker: log.Retries, Events: log.Events, Histories: log.Outcomes, Letters: log.DeadLetters,
+		Every: 10 * time.Millisecond,
+	}).Run)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	woken := make(chan streams.Wakeup, 1)

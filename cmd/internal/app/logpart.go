@@ -50,7 +50,9 @@ func (l *logPart) open(ctx context.Context, c config.Config, dir *directory, log
 	}
 	log, err := l.openStreams(ctx, nc, streams.Options{
 		Durability: durability, Replicas: c.NATS.Replicas, Horizon: horizonOf(c),
-		Identity: c.EventIdentity(), Logger: logger,
+		EventsMaxBytes: c.Events.MaxBytes.Bytes(), OutcomesMaxBytes: c.Outcomes.MaxBytes.Bytes(),
+		DeadLettersMaxBytes: c.DeadLetters.MaxBytes.Bytes(),
+		Identity:            c.EventIdentity(), Logger: logger,
 	}, logger)
 	if err != nil {
 		shutdown()
@@ -78,6 +80,13 @@ func horizonOf(c config.Config) time.Duration {
 	return c.Horizon.Std()
 }
 
+// maxStore returns what the embedded server may use of the disk: what the streams
+// set aside, and some for those without a size.
+func maxStore(c config.Config) int64 {
+	const others = 6 << 30
+	return c.Events.MaxBytes.Bytes() + c.Outcomes.MaxBytes.Bytes() + c.DeadLetters.MaxBytes.Bytes() + others
+}
+
 func (l *logPart) connect(ctx context.Context, c config.Config, dir *directory, durability streams.Durability, logger *slog.Logger) (*nats.Conn, func(), error) {
 	const name = "tidings"
 	if c.NATS.URL != "" {
@@ -89,7 +98,7 @@ func (l *logPart) connect(ctx context.Context, c config.Config, dir *directory, 
 		return nc, nc.Close, nil
 	}
 	l.reason.Store("starting the embedded NATS server")
-	server, err := embedded.Start(ctx, embedded.Options{StoreDir: dir.file("nats"), Durability: durability, Logger: logger})
+	server, err := embedded.Start(ctx, embedded.Options{StoreDir: dir.file("nats"), MaxStore: maxStore(c), Durability: durability, Logger: logger})
 	if err != nil {
 		return nil, nil, err
 	}

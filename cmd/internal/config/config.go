@@ -48,6 +48,11 @@ type Config struct {
 	// AcceptDuplicates allows staleness 0 together with a horizon, although an
 	// event that comes again after the horizon is then sent again.
 	AcceptDuplicates bool `yaml:"accept_duplicates_after_horizon"`
+	// Events are what producers published, Outcomes what became of it, and
+	// DeadLetters what an operator must look at.
+	Events      Events `yaml:"events"`
+	Outcomes    Stream `yaml:"outcomes"`
+	DeadLetters Stream `yaml:"dead_letters"`
 	// Identity lists the attributes that make two events the same one.
 	Identity []string `yaml:"identity,flow"`
 	// MissingID says what becomes of an event without an id: derive or quarantine.
@@ -110,6 +115,18 @@ type NATS struct {
 	Replicas   int    `yaml:"replicas"`   // of every stream, on an external cluster
 }
 
+// Stream bounds a stream of the log. One that is full takes nothing more.
+type Stream struct {
+	MaxBytes Size `yaml:"max_bytes"`
+}
+
+// Events bounds the stream of events.
+type Events struct {
+	Stream `yaml:",inline"`
+	// Keep is how long an event that has ended stays, if there is space.
+	Keep Duration `yaml:"keep"`
+}
+
 // Policy is how often the messages of an event are tried.
 type Policy struct {
 	Tries   int        `yaml:"tries"`       // a round
@@ -156,14 +173,17 @@ func Default() Config {
 	amqp := defaultAMQP()
 	amqp.Queue = "tidings.events"
 	return Config{
-		Data:      "./tidings-data",
-		API:       API{Listen: "127.0.0.1:8420"},
-		AMQP:      amqp,
-		NATS:      NATS{Durability: DurabilityStrict, Replicas: 1},
-		Horizon:   Duration(14 * 24 * time.Hour),
-		Staleness: Duration(7 * 24 * time.Hour),
-		Identity:  []string{"tenant", "source", "id"},
-		MissingID: MissingDerive,
+		Data:        "./tidings-data",
+		API:         API{Listen: "127.0.0.1:8420"},
+		AMQP:        amqp,
+		NATS:        NATS{Durability: DurabilityStrict, Replicas: 1},
+		Horizon:     Duration(14 * 24 * time.Hour),
+		Staleness:   Duration(7 * 24 * time.Hour),
+		Events:      Events{Stream: Stream{MaxBytes: 8 << 30}, Keep: Duration(14 * 24 * time.Hour)},
+		Outcomes:    Stream{MaxBytes: 8 << 30},
+		DeadLetters: Stream{MaxBytes: 2 << 30},
+		Identity:    []string{"tenant", "source", "id"},
+		MissingID:   MissingDerive,
 		Policy: Policy{
 			Tries: 3, Base: Duration(200 * time.Millisecond), Factor: 2, Crashes: 3,
 			Rounds: []Duration{

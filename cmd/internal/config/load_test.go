@@ -180,6 +180,7 @@ func TestLoadErrors(t *testing.T) {
 		"an unknown key of a route":          {"routes:\n  - name: r\n    recipient: x\n", `tidings.yaml:3:5: unknown key "recipient" (did you mean "recipients"?)`},
 		"a key twice":                        {"api:\n  listen: a:1\n  listen: b:2\n", `tidings.yaml:3:3: mapping key "listen" already defined at [2:3]`},
 		"a duration without unit":            {"horizon: 30\n", `tidings.yaml:1:10: "30" is not a duration: write it like 200ms, 30s, 5m or 168h`},
+		"a size in words":                    {"outcomes: {max_bytes: huge}\n", `tidings.yaml:1:23: "huge" is not a size: write it like 8GiB or 500MB`},
 		"a list where a duration belongs":    {"horizon: [1h]\n", `tidings.yaml:1:10: want a duration such as 5m`},
 		"a text where a number belongs":      {"amqp:\n  window: many\n", `tidings.yaml:2:11: want a whole number here`},
 		"a text where keys belong":           {"api: localhost\n", `tidings.yaml:1:6: want keys with values here, not a text`},

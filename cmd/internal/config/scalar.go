@@ -3,10 +3,13 @@ package config
 import (
 	"fmt"
 	"log/slog"
+	"math"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize"
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 )
@@ -143,6 +146,46 @@ func (d *Duration) UnmarshalYAML(node ast.Node) error {
 		return &yaml.SyntaxError{Message: "want a duration such as 5m", Token: node.GetToken()}
 	}
 	if err := d.UnmarshalText([]byte(node.GetToken().Value)); err != nil {
+		return &yaml.SyntaxError{Message: err.Error(), Token: node.GetToken()}
+	}
+	return nil
+}
+
+// Size is a number of bytes that is written like 8GiB or 500MB.
+type Size uint64
+
+// Bytes returns the number.
+func (s Size) Bytes() int64 { return int64(s) }
+
+// String returns the shortest form that is exact.
+func (s Size) String() string {
+	for unit, name := range []string{"TiB", "GiB", "MiB", "KiB"} {
+		if n := uint64(1) << (10 * (4 - unit)); s > 0 && uint64(s)%n == 0 {
+			return fmt.Sprintf("%d%s", uint64(s)/n, name)
+		}
+	}
+	return strconv.FormatUint(uint64(s), 10)
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *Size) UnmarshalText(text []byte) error {
+	n, err := humanize.ParseBytes(string(text))
+	if err != nil || n > math.MaxInt64 {
+		return fmt.Errorf("%q is not a size: write it like 8GiB or 500MB", text)
+	}
+	*s = Size(n)
+	return nil
+}
+
+// UnmarshalYAML takes a text such as 8GiB, or a number of bytes.
+func (s *Size) UnmarshalYAML(node ast.Node) error {
+	if _, ok := node.(ast.ScalarNode); !ok {
+		return &yaml.SyntaxError{Message: "want a size such as 8GiB", Token: node.GetToken()}
+	}
+	if err := s.UnmarshalText([]byte(node.GetToken().Value)); err != nil {
 		return &yaml.SyntaxError{Message: err.Error(), Token: node.GetToken()}
 	}
 	return nil

@@ -63,6 +63,7 @@ func (c Config) Validate() error {
 	c.API.validate(&ps)
 	c.validateSources(&ps)
 	c.NATS.validate(&ps)
+	c.validateStreams(&ps)
 	c.validateIdentity(&ps)
 	c.Policy.validate(&ps, "policy")
 	c.validateChannels(&ps)
@@ -126,6 +127,20 @@ func validateURL(ps *Problems, key, value string, schemes ...string) {
 	if err != nil || u.Host == "" || !slices.Contains(schemes, u.Scheme) {
 		ps.add(key, "is not a URL that begins with %s:// and names a host (a password in it must be percent-encoded)",
 			strings.Join(schemes, ":// or "))
+	}
+}
+
+// leastStream is what a stream must hold: some of the largest events.
+const leastStream = 64 << 20
+
+func (c Config) validateStreams(ps *Problems) {
+	for key, s := range map[string]Stream{"events": c.Events.Stream, "outcomes": c.Outcomes, "dead_letters": c.DeadLetters} {
+		if s.MaxBytes < leastStream {
+			ps.add(key+".max_bytes", "%s is less than %s", s.MaxBytes, Size(leastStream))
+		}
+	}
+	if c.Events.Keep < 0 {
+		ps.add("events.keep", "is negative")
 	}
 }
 

@@ -55,6 +55,8 @@ func TestValidate(t *testing.T) {
 		"a network that is none":                         {"channels: {h: {kind: webhook, secret: whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3, allowed_cidrs: [10.0.0.0/8, local]}}", `channels.h.allowed_cidrs[1]: "local" is not a network such as 10.0.0.0/8`},
 		"a mapping that cannot be meant":                 {"amqp: {mapping: {id: {constant: x}}}", `amqp.mapping.id.constant: events need different ids: remove it`},
 		"a negative staleness":                           {`staleness: -1h`, `staleness: must not be negative; 0 switches the check off`},
+		"a stream too small for an event":                {`events: {max_bytes: 1MB}`, `events.max_bytes: 1000000 is less than 64MiB`},
+		"a negative time to keep":                        {`events: {keep: -1h}`, `events.keep: is negative`},
 		"a negative horizon":                             {`horizon: -1h`, `horizon: must not be negative; 0 remembers for ever`},
 		"staleness off with a horizon":                   {`staleness: 0`, `staleness: 0 with a horizon of 336h sends an event again that comes back after it: set horizon to 0, or accept_duplicates_after_horizon to true`},
 		"a horizon shorter than what may still happen":   {`horizon: 200h`, `horizon: 200h is too short: an event may still be retried or come back for 218h35m30s (staleness 168h + rounds 2h35m30s + deferral 24h + margin 24h)`},
@@ -91,6 +93,7 @@ func TestValidate(t *testing.T) {
 	})
 	for name, file := range map[string]string{
 		"a horizon of exactly what may still happen": "horizon: 218h35m30s",
+		"sizes of streams":                           "events: {keep: 1h, max_bytes: 64MiB}\noutcomes: {max_bytes: 100000000}\ndead_letters: {max_bytes: 1TiB}",
 		"no horizon and no staleness":                "horizon: 0\nstaleness: 0",
 		"accepted duplicates":                        "staleness: 0\naccept_duplicates_after_horizon: true",
 		"every interface with a token":               "api: {listen: ':8420', token: 0123456789abcdef}",

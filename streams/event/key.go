@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
-	"hash"
 	"strconv"
 	"time"
 )
@@ -18,18 +17,14 @@ type Key string
 // the parts, each preceded by its length as 8 big-endian bytes, so that no two
 // different lists of parts share a digest input.
 func NewKey(parts ...string) Key {
-	h := sha256.New()
+	var room [256]byte // enough for most, which then need no memory but the key's
+	b := room[:0]
 	for _, p := range parts {
-		writePart(h, p)
+		b = binary.BigEndian.AppendUint64(b, uint64(len(p)))
+		b = append(b, p...)
 	}
-	return Key(encode128(h.Sum(nil)))
-}
-
-func writePart(h hash.Hash, p string) {
-	var n [8]byte
-	binary.BigEndian.PutUint64(n[:], uint64(len(p)))
-	h.Write(n[:])
-	h.Write([]byte(p))
+	sum := sha256.Sum256(b)
+	return Key(encode128(sum[:]))
 }
 
 // encode128 is the text form of a 128-bit value: 22 characters of base64url.

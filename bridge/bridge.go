@@ -40,6 +40,7 @@ type Bridge struct {
 	door   *Door
 	opts   Options
 	broker string
+	where  string // events come from, in words
 	state  *tracker
 	wlog   watermill.LoggerAdapter
 }
@@ -68,6 +69,7 @@ func New(config Config, door *Door, opts Options) (*Bridge, error) {
 	state := newTracker(config, opts.Log, opts.Now, opts.StallAfter)
 	return &Bridge{
 		config: config, door: door, opts: opts, broker: state.status.Broker, state: state,
+		where: "amqp queue " + config.Queue,
 		wlog: untraced{watermill.NewSlogLoggerWithLevelMapping(opts.Log, map[slog.Level]slog.Level{slog.LevelInfo: slog.LevelDebug})},
 	}, nil
 }
@@ -195,22 +197,20 @@ func (b *Bridge) hold(ctx context.Context, g grip, err error, pause time.Duratio
 
 // arrival is what a message brings. A message whose mapping panics is no event.
 func (b *Bridge) arrival(msg *message.Message) (a Arrival) {
+	d, desc, err := deliveryOf(msg)
+	desc.Broker, desc.Queue = b.broker, b.config.Queue
 	a = Arrival{
-		Delivery: described(msg), Body: msg.Payload, Nonce: event.NewNonce(),
-		Where: "amqp queue " + b.config.Queue, Stage: event.StageBridge,
+		Delivery: desc, Body: msg.Payload, Nonce: event.NewNonce(), Again: desc.Redelivered,
+		Where: b.where, Stage: event.StageBridge, Err: err,
 	}
-	a.Delivery.Broker, a.Delivery.Queue, a.Again = b.broker, b.config.Queue, a.Delivery.Redelivered
 	defer func() {
 		if r := recover(); r != nil {
 			a.Err = &refusal{event.CausePanic, fmt.Sprintf("reading the delivery panicked: %v", r)}
 		}
 	}()
-	d, err := deliveryOf(msg, a.Delivery)
-	if err != nil {
-		a.Err = err
-		return a
+	if err == nil {
+		a.Envelope, a.Err = b.config.Mapping.fromAMQP(d)
 	}
-	a.Envelope, a.Err = b.config.Mapping.FromAMQP(d)
 	return a
 }
 

@@ -43,7 +43,7 @@ func FromHTTP(header http.Header, body []byte) (event.Envelope, error) {
 	}
 	if isCloudEvents(d.ContentType) {
 		ce, data, err := parseStructured(d.ContentType, body)
-		return Mapping{}.envelope(d, ce, data, err)
+		return new(Mapping).envelope(&d, ce, data, err)
 	}
 	if header.Get("ce-specversion") == "" {
 		return event.Envelope{}, errors.New("this is no CloudEvent: " +
@@ -51,7 +51,7 @@ func FromHTTP(header http.Header, body []byte) (event.Envelope, error) {
 	}
 	ce, err := httpAttributes(header)
 	ce["datacontenttype"] = d.ContentType
-	return Mapping{}.envelope(d, ce, body, err)
+	return new(Mapping).envelope(&d, ce, body, err)
 }
 
 // httpAttributes reads the ce- headers of a request, whose values are
@@ -97,6 +97,9 @@ func unquote(s string) string {
 var attributePrefixes = [...]string{"cloudEvents:", "cloudEvents_", "ce-"}
 
 func hasSpecVersion(headers amqp.Table) bool {
+	if len(headers) == 0 {
+		return false
+	}
 	for _, prefix := range attributePrefixes {
 		if _, ok := headers[prefix+"specversion"]; ok {
 			return true

@@ -204,15 +204,19 @@ func described(msg *message.Message) event.Delivery {
 
 type deliveryKey struct{}
 
-// withDelivery saves whoever handles a message from restoring the delivery.
-func withDelivery(ctx context.Context, d amqp.Delivery) context.Context {
+// withDelivery saves whoever handles a message from restoring the delivery, and
+// whoever makes one from describing it.
+func withDelivery(ctx context.Context, d *amqp.Delivery) context.Context {
 	return context.WithValue(ctx, deliveryKey{}, d)
 }
 
-// deliveryOf returns the delivery that a message stands for, desc being its description.
-func deliveryOf(msg *message.Message, desc event.Delivery) (amqp.Delivery, error) {
-	if d, ok := msg.Context().Value(deliveryKey{}).(amqp.Delivery); ok {
-		return d, nil
+// deliveryOf returns the delivery that a message stands for, and its description.
+func deliveryOf(msg *message.Message) (*amqp.Delivery, event.Delivery, error) {
+	if d, ok := msg.Context().Value(deliveryKey{}).(*amqp.Delivery); ok {
+		desc, err := describe(*d)
+		return d, desc, err
 	}
-	return restore(desc, msg.Payload)
+	desc := described(msg)
+	d, err := restore(desc, msg.Payload)
+	return &d, desc, err
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"mime"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -23,7 +22,9 @@ import (
 //
 // It returns an error that says in words why the delivery is no event, never
 // with a piece of the body, and what could be read of the envelope until then.
-func (m Mapping) FromAMQP(d amqp.Delivery) (event.Envelope, error) {
+func (m Mapping) FromAMQP(d amqp.Delivery) (event.Envelope, error) { return m.fromAMQP(&d) }
+
+func (m *Mapping) fromAMQP(d *amqp.Delivery) (event.Envelope, error) {
 	switch {
 	case isCloudEvents(d.ContentType):
 		ce, data, err := parseStructured(d.ContentType, d.Body)
@@ -40,7 +41,7 @@ func (m Mapping) FromAMQP(d amqp.Delivery) (event.Envelope, error) {
 
 // envelope puts the attributes together and checks them. ce is nil for a plain
 // delivery.
-func (m Mapping) envelope(d amqp.Delivery, ce map[string]string, data []byte, readErr error) (event.Envelope, error) {
+func (m *Mapping) envelope(d *amqp.Delivery, ce map[string]string, data []byte, readErr error) (event.Envelope, error) {
 	f := &finder{d: d, ce: ce, err: readErr}
 	isEvent := ce != nil
 	if isEvent {
@@ -59,13 +60,13 @@ func (m Mapping) envelope(d amqp.Delivery, ce map[string]string, data []byte, re
 		delete(ce, "specversion")
 		e.Subject, e.DataSchema = take(ce, "subject"), take(ce, "dataschema")
 		e.ContentType = take(ce, "datacontenttype")
-		e.Extensions = extensions(ce, d, e)
+		e.Extensions = extensions(ce, d, &e)
 	}
-	return e, cmp.Or(f.err, checkText(e), checkData(e, d.ContentEncoding), checkType(e))
+	return e, cmp.Or(f.err, checkText(&e), checkData(&e, d.ContentEncoding), checkType(&e))
 }
 
 // checkType refuses what no route could ever be for.
-func checkType(e event.Envelope) error {
+func checkType(e *event.Envelope) error {
 	if e.Type != "" {
 		return nil
 	}
@@ -73,7 +74,7 @@ func checkType(e event.Envelope) error {
 }
 
 // identify fills in the id. A CloudEvent has its own or none.
-func (m Mapping) identify(e *event.Envelope, f *finder, isEvent bool) {
+func (m *Mapping) identify(e *event.Envelope, f *finder, isEvent bool) {
 	if isEvent {
 		e.ID, e.IDSource = take(f.ce, "id"), event.IDCloudEvents
 		return
@@ -89,7 +90,7 @@ func (m Mapping) identify(e *event.Envelope, f *finder, isEvent bool) {
 	}
 }
 
-func (m Mapping) typeOf(e *event.Envelope, f *finder) {
+func (m *Mapping) typeOf(e *event.Envelope, f *finder) {
 	var where found
 	e.Type, where = f.find(m.Type, place{attribute: "type", property: f.d.Type, header: "event-type"})
 	if where == nowhere && f.ce == nil {
@@ -97,7 +98,7 @@ func (m Mapping) typeOf(e *event.Envelope, f *finder) {
 	}
 }
 
-func (m Mapping) occurred(e *event.Envelope, f *finder) {
+func (m *Mapping) occurred(e *event.Envelope, f *finder) {
 	var property string
 	if !f.d.Timestamp.IsZero() {
 		property = formatTimestamp(f.d.Timestamp)
@@ -127,7 +128,7 @@ func parseTime(s string) (time.Time, error) {
 
 // extensions returns the CloudEvents extensions that are left. Where the AMQP
 // message-id differs from the CloudEvents id, it is kept beside them.
-func extensions(ce map[string]string, d amqp.Delivery, e event.Envelope) map[string]string {
+func extensions(ce map[string]string, d *amqp.Delivery, e *event.Envelope) map[string]string {
 	if d.MessageId != "" && d.MessageId != e.ID {
 		ce["amqpmessageid"] = d.MessageId
 	}
@@ -143,7 +144,7 @@ const maxTenant = 255
 
 // checkText refuses attributes that are not UTF-8: no protocol behind this one
 // could carry them.
-func checkText(e event.Envelope) error {
+func checkText(e *event.Envelope) error {
 	if len(e.Tenant) > maxTenant {
 		return fmt.Errorf("the tenant has %d bytes, more than %d", len(e.Tenant), maxTenant)
 	}
@@ -173,7 +174,7 @@ func checkText(e event.Envelope) error {
 
 // checkData refuses a body that is not the JSON its content type promises: no
 // template could make anything of it. An empty body is an event without data.
-func checkData(e event.Envelope, encoding string) error {
+func checkData(e *event.Envelope, encoding string) error {
 	if len(e.Data) == 0 || !isJSON(e.ContentType) || json.Valid(e.Data) {
 		return nil
 	}
@@ -192,9 +193,6 @@ func isJSON(contentType string) bool {
 // mediaType returns the type without parameters, in lower case, also where the
 // parameters are malformed.
 func mediaType(contentType string) string {
-	if t, _, err := mime.ParseMediaType(contentType); err == nil {
-		return t
-	}
 	t, _, _ := strings.Cut(contentType, ";")
 	return strings.ToLower(strings.TrimSpace(t))
 }

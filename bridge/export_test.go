@@ -27,7 +27,7 @@ func RoundTrip(t require.TestingT, p amqp.Publishing) amqp.Publishing {
 	require.NoError(t, err)
 	var back event.Letter
 	require.NoError(t, json.Unmarshal(letter, &back))
-	d, err := deliveryOf(msg, *back.Delivery)
+	d, err := restore(*back.Delivery, back.Data)
 	require.NoError(t, err)
 	require.Equal(t, "ex", d.Exchange)
 	require.Equal(t, "key\xff", d.RoutingKey)

@@ -74,7 +74,7 @@ func (m Mapping) Validate() error {
 // finder looks up attributes in one delivery. The first value that is given but
 // unusable is kept as err.
 type finder struct {
-	d   amqp.Delivery
+	d   *amqp.Delivery
 	ce  map[string]string // CloudEvents attributes that nobody has taken yet; nil for a plain delivery
 	err error
 }
@@ -127,6 +127,9 @@ func (f *finder) find(a Attribute, p place) (string, found) {
 // takeAttribute returns a CloudEvents attribute and takes it out of what is
 // left as extensions.
 func (f *finder) takeAttribute(name string, headers []string) string {
+	if f.ce == nil {
+		return ""
+	}
 	if name != "" {
 		return take(f.ce, name)
 	}
@@ -179,6 +182,9 @@ func (f *finder) fail(err error, where string) {
 }
 
 func routingKeyWord(key string, n int) string {
+	if n == 0 {
+		return ""
+	}
 	words := strings.Split(key, ".")
 	switch {
 	case n > 0 && n <= len(words):

@@ -124,10 +124,6 @@ func (ss *session) hand(ctx context.Context, d amqp.Delivery) *message.Message {
 	ss.sub.state.took()
 	ss.inHand.Add(1)
 	msg := ss.message(d)
-	if msg == nil {
-		ss.letGo()
-		return nil
-	}
 	select {
 	case ss.out <- msg:
 		return msg
@@ -137,13 +133,11 @@ func (ss *session) hand(ctx context.Context, d amqp.Delivery) *message.Message {
 	}
 }
 
+// message returns the message of a delivery. What handles it finds the delivery
+// itself in its context, so the message need not describe it.
 func (ss *session) message(d amqp.Delivery) *message.Message {
-	msg, err := ss.sub.config.Marshaler.Unmarshal(d)
-	if err != nil { // no delivery of a broker's is like that
-		ss.sub.log.Error("a delivery cannot be handed on and stays in the queue", "error", err)
-		return nil
-	}
-	msg.SetContext(withGrip(withDelivery(ss.ctx, d), grip{ended: ss.ended, giveBack: ss.giveBack}))
+	msg := message.NewMessage(d.MessageId, d.Body)
+	msg.SetContext(withGrip(withDelivery(ss.ctx, &d), grip{ended: ss.ended, giveBack: ss.giveBack}))
 	return msg
 }
 
@@ -163,10 +157,7 @@ func (ss *session) await(d amqp.Delivery, msg *message.Message) bool {
 			return false
 		case <-time.After(pause.NextBackOff()):
 		}
-		if msg = ss.message(d); msg == nil {
-			ss.letGo()
-			return false
-		}
+		msg = ss.message(d)
 		select {
 		case ss.out <- msg:
 		case <-ss.ended:

@@ -3,8 +3,6 @@ package streams
 import (
 	"context"
 	"errors"
-	"fmt"
-	"sync"
 	"sync/atomic"
 
 	"github.com/nats-io/nats.go"
@@ -40,7 +38,7 @@ type entry struct {
 	err       error
 	done      chan struct{}
 
-	claimed atomic.Bool // by the committer, or by a caller that gives up
+	claimed atomic.Bool // by whoever takes it from the queue, or by a caller that gives up
 }
 
 func newEntry(msg *nats.Msg, key string) *entry {
@@ -53,57 +51,32 @@ func newSizedEntry(msg *nats.Msg, key string, headers int) *entry {
 	return &entry{msg: msg, key: key, size: size, done: make(chan struct{})}
 }
 
+// claim reports whether nobody else has claimed e.
+func (e *entry) claim() bool { return e.claimed.CompareAndSwap(false, true) }
+
 func (e *entry) finish(sequence uint64, duplicate bool, err error) {
 	e.sequence, e.duplicate, e.err = sequence, duplicate, err
 	close(e.done)
 }
 
-// pipeline publishes every entry at once, from its caller's goroutine. Many
-// callers share one connection, so one write carries many entries.
+// pipeline sends what is queued without waiting for answers.
 type pipeline struct {
+	*queue
 	publisher *publisher
-	started   chan struct{} // closed by run
-	mu        sync.RWMutex  // held for reading while an append is under way
-	closed    bool          // guarded by mu
 }
 
-func newPipeline(p *publisher) *pipeline {
-	return &pipeline{publisher: p, started: make(chan struct{})}
-}
+func newPipeline(p *publisher) *pipeline { return &pipeline{queue: newQueue(), publisher: p} }
 
-func (p *pipeline) append(ctx context.Context, e *entry) error {
-	select {
-	case <-p.started:
-	case <-ctx.Done():
-		return notStarted(ctx)
-	}
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	if p.closed {
-		return ErrClosed
-	}
-	p.publisher.send(e)
-	select {
-	case <-e.done:
-		return e.err
-	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", ErrUnknown, context.Cause(ctx))
-	}
-}
-
-// run opens the pipeline until ctx is done, and waits for the appends under way.
+// run sends until ctx is done, then what is queued, and returns when all of it
+// is finished.
 func (p *pipeline) run(ctx context.Context) error {
-	return p.publisher.run(func() {
-		close(p.started)
-		<-ctx.Done()
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.closed = true
-	})
+	return p.publisher.run(func() { p.serve(ctx, p.sendQueued) })
 }
 
-func notStarted(ctx context.Context) error {
-	return fmt.Errorf("%w: nothing was sent: %w", ErrUnavailable, context.Cause(ctx))
+func (p *pipeline) sendQueued() {
+	for _, e := range p.takeAll() {
+		p.publisher.send(e)
+	}
 }
 
 // mayBeStored reports whether err leaves open that the entry is stored.

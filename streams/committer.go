@@ -3,8 +3,6 @@ package streams
 import (
 	"context"
 	"errors"
-	"fmt"
-	"sync"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -32,14 +30,10 @@ const (
 // could win. For the same reason expectations are about the literal subject of
 // the entry, never about a wildcard.
 type committer struct {
+	*queue
 	publisher *publisher
 	js        jetstream.JetStream
 	policy
-	wake chan struct{} // holds one token while there may be work
-
-	mu     sync.Mutex
-	queue  []*entry
-	closed bool
 }
 
 // policy is in what the streams differ.
@@ -52,93 +46,18 @@ type policy struct {
 }
 
 func newCommitter(p *publisher, js jetstream.JetStream, differs policy) *committer {
-	return &committer{publisher: p, js: js, policy: differs, wake: make(chan struct{}, 1)}
-}
-
-func (c *committer) append(ctx context.Context, e *entry) error {
-	if !c.enqueue(e) {
-		return ErrClosed
-	}
-	select {
-	case <-e.done:
-		return e.err
-	case <-ctx.Done():
-	}
-	if e.claimed.CompareAndSwap(false, true) {
-		return notStarted(ctx) // still in the queue: the committer will pass over it
-	}
-	select {
-	case <-e.done:
-		return e.err
-	default:
-		return fmt.Errorf("%w: %w", ErrUnknown, context.Cause(ctx))
-	}
-}
-
-func (c *committer) enqueue(e *entry) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
-		return false
-	}
-	c.queue = append(c.queue, e)
-	select {
-	case c.wake <- struct{}{}:
-	default:
-	}
-	return true
+	return &committer{queue: newQueue(), publisher: p, js: js, policy: differs}
 }
 
 // run commits until ctx is done, then what is queued, and nothing after that.
 func (c *committer) run(ctx context.Context) error {
-	return c.publisher.run(func() {
-		for {
-			select {
-			case <-ctx.Done():
-				c.close()
-				c.commitQueued()
-				return
-			case <-c.wake:
-				c.commitQueued()
-			}
-		}
-	})
-}
-
-func (c *committer) close() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.closed = true
+	return c.publisher.run(func() { c.serve(ctx, c.commitQueued) })
 }
 
 func (c *committer) commitQueued() {
-	for batch := c.take(); len(batch) > 0; batch = c.take() {
+	for batch := c.takeBatch(); len(batch) > 0; batch = c.takeBatch() {
 		c.commit(batch)
 	}
-}
-
-// take removes from the queue what goes into the next commit, in order. What
-// does not fit, or has a key that is already in it, stays for the one after.
-func (c *committer) take() []*entry {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var batch, rest []*entry
-	keys, bytes := make(map[string]bool, min(len(c.queue), maxBatch)), 0
-	for _, e := range c.queue {
-		full := len(batch) == maxBatch || len(batch) > 0 && bytes+e.size > maxBatchBytes
-		if full || keys[e.key] {
-			keys[e.key] = true // the ones behind it must not overtake it
-			rest = append(rest, e)
-			continue
-		}
-		if !e.claimed.CompareAndSwap(false, true) {
-			continue // its caller gave up
-		}
-		keys[e.key] = true
-		batch, bytes = append(batch, e), bytes+e.size
-	}
-	c.queue = rest
-	return batch
 }
 
 // commit stores entries and finishes them.
@@ -163,13 +82,6 @@ func (c *committer) commit(entries []*entry) {
 func (c *committer) send(entries []*entry) {
 	for _, e := range entries {
 		c.publisher.send(e)
-	}
-}
-
-// await returns when all entries are finished, which takes at most ackWait.
-func await(entries []*entry) {
-	for _, e := range entries {
-		<-e.done
 	}
 }
 

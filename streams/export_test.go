@@ -2,16 +2,16 @@ package streams
 
 import "github.com/nats-io/nats.go"
 
-// Queued returns how many records wait for their commit in strict durability.
-func (l *Log) Queued() int { return l.outs.(*committer).queued() }
+// Queued returns how many records wait to be taken.
+func (l *Log) Queued() int { return l.outs.(interface{ queued() int }).queued() }
 
-// QueuedEvents returns how many events wait for their commit.
-func (l *Log) QueuedEvents() int { return l.events.(*committer).queued() }
+// QueuedEvents returns how many events wait to be taken.
+func (l *Log) QueuedEvents() int { return l.events.(interface{ queued() int }).queued() }
 
-func (c *committer) queued() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.queue)
+func (q *queue) queued() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.entries)
 }
 
 // Publisher is a publisher as the log has one for each stream.

@@ -57,8 +57,7 @@ func newPublisher(nc *nats.Conn, stream string) *publisher {
 	}
 }
 
-// run has answers come in while work runs, and returns when it does. What is
-// outstanding then is not waited for.
+// run has answers come in while work runs, and until all that it sent is finished.
 func (p *publisher) run(work func()) error {
 	sub, err := p.nc.Subscribe(p.inbox+"*", p.answer)
 	if err == nil {
@@ -72,11 +71,31 @@ func (p *publisher) run(work func()) error {
 	var watching sync.WaitGroup
 	watching.Go(func() { p.watch(lost, ended) })
 	work()
+	await(p.outstanding())
 	close(ended)
 	watching.Wait()
 	p.nc.RemoveStatusListener(lost)
 	_ = sub.Unsubscribe() // it fails only where the connection has ended, and the subscription with it
 	return nil
+}
+
+func (p *publisher) outstanding() []*entry {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var entries []*entry
+	for _, r := range p.routes {
+		if r.entry != nil {
+			entries = append(entries, r.entry)
+		}
+	}
+	return entries
+}
+
+// await returns when all entries are finished, which takes at most ackWait.
+func await(entries []*entry) {
+	for _, e := range entries {
+		<-e.done
+	}
 }
 
 // watch finishes the entries whose answers do not come any more.

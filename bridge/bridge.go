@@ -70,7 +70,7 @@ func New(config Config, door *Door, opts Options) (*Bridge, error) {
 	return &Bridge{
 		config: config, door: door, opts: opts, broker: state.status.Broker, state: state,
 		where: "amqp queue " + config.Queue,
-		wlog: untraced{watermill.NewSlogLoggerWithLevelMapping(opts.Log, map[slog.Level]slog.Level{slog.LevelInfo: slog.LevelDebug})},
+		wlog:  untraced{watermill.NewSlogLoggerWithLevelMapping(opts.Log, map[slog.Level]slog.Level{slog.LevelInfo: slog.LevelDebug})},
 	}, nil
 }
 

@@ -134,6 +134,15 @@ func testDeliveries(t *testing.T, withQueue func(*testing.T) *world) {
 		require.Equal(t, event.StageBridge, duplicates[0].Stage)
 		require.Equal(t, "amqp queue orders", duplicates[0].Delivery)
 	})
+	t.Run("with the same id again and again are acknowledged, and noted with a count", func(t *testing.T) {
+		w := withQueue(t)
+		for range 300 {
+			w.publish(plain("a"))
+		}
+		w.start()
+		w.settled(1)
+		require.Len(t, w.duplicates(), 10, "of a minute; the others share an entry that comes after it")
+	})
 	t.Run("with the same id and another body are a conflict", func(t *testing.T) {
 		w := withQueue(t)
 		w.start()

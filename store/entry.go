@@ -40,6 +40,7 @@ type Redelivery struct {
 	Sequence uint64      `json:"sequence"` // in that stream
 	Delivery string      `json:"delivery,omitempty"`
 	Count    int         `json:"count"`
+	Since    time.Time   `json:"since,omitzero"` // of several: when the first came; at is when the last did
 }
 
 // Unknown is an entry of a kind that this version does not know, or one that
@@ -63,7 +64,7 @@ func duplicateEntry(p Place, d event.Duplicate) Entry {
 		Sequence: p.Sequence, StoredAt: p.Time.UTC(), Key: d.Event.Key, Kind: event.KindDuplicate, ID: d.ID, At: d.At,
 		Redelivery: &Redelivery{
 			Stage: d.Stage, Stream: d.Stream, Sequence: d.Sequence, Delivery: d.Delivery,
-			Count: max(1, d.Count),
+			Count: max(1, d.Count), Since: utc(d.Since),
 		},
 	}
 }

@@ -158,6 +158,7 @@ func (l *Log) wire(handles []jetstream.Stream, o Options) {
 	}
 	l.Events = &Events{stream: base(0), commits: l.events, identity: o.Identity}
 	l.Outcomes = &Outcomes{stream: base(1), commits: l.outs, room: room{limit: handles[1].CachedInfo().Config.MaxBytes}}
+	l.Outcomes.tally = &tally{append: l.Outcomes.appendDuplicate, lost: l.lostDuplicates}
 	l.Oversize = &Oversize{stream: base(4)}
 	l.DeadLetters = &DeadLetters{stream: base(2), oversize: l.Oversize}
 	l.Retries = &Retries{stream: base(3)}
@@ -173,16 +174,28 @@ func (l *Log) warnAboutDurability(o Options) {
 }
 
 // Run commits what is appended until ctx is done; appends made before wait for
-// it. It also sweeps, see [DeadLetters.Sweep], at once and then every hour. When ctx ends, what is queued is still committed, and later appends get
-// [ErrClosed]. It returns nil then, and a *[VersionError] if a reconnect ends
-// at a server that is too old. It may be called once.
+// it. When ctx ends, what is queued is still committed, the duplicates that were
+// counted are noted, and later appends get [ErrClosed]. It returns nil then, and a
+// *[VersionError] if a reconnect ends at a server that is too old. It may be
+// called once. While it runs it sweeps, see [DeadLetters.Sweep], at once and then
+// every hour.
 func (l *Log) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
+	noting, noted := context.WithCancel(context.WithoutCancel(ctx))
 	g.Go(func() error { return l.events.run(ctx) })
-	g.Go(func() error { return l.outs.run(ctx) })
+	g.Go(func() error { return l.outs.run(noting) })
+	g.Go(func() error {
+		defer noted()
+		l.Outcomes.tally.run(ctx)
+		return nil
+	})
 	g.Go(func() error { return l.watchVersion(ctx) })
 	g.Go(func() error { return l.sweep(ctx) })
 	return g.Wait()
+}
+
+func (l *Log) lostDuplicates(events, duplicates int, err error) {
+	l.log.Warn("duplicates were counted and could not be noted in the audit", "events", events, "duplicates", duplicates, "error", err)
 }
 
 func (l *Log) watchVersion(ctx context.Context) error {

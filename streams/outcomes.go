@@ -21,6 +21,7 @@ type Outcomes struct {
 	stream
 	commits appender
 	room    room
+	tally   *tally // of duplicates
 }
 
 // Position is where an entry is stored.
@@ -234,23 +235,4 @@ func storedRecord(e Entry) (StoredRecord, error) {
 		return StoredRecord{}, fmt.Errorf("entry %d of %s: %w: %w", e.Sequence, OutcomesStream, ErrForeign, err)
 	}
 	return StoredRecord{Record: r, Position: Position{Sequence: e.Sequence, Time: e.Time}}, nil
-}
-
-// AppendDuplicate stores the audit entry of a redelivery. It expects nothing,
-// and may store the entry twice: readers count by its id. Errors are those of
-// Append; it gets [ErrFull] once 90 % of the stream are used.
-func (o *Outcomes) AppendDuplicate(ctx context.Context, d event.Duplicate) error {
-	if !o.room.left(ctx, &o.stream) {
-		return fmt.Errorf("append duplicate of event %s: %w: what is left is for results", d.Event.Key, ErrFull)
-	}
-	data, err := encodeJSON(d)
-	if err != nil {
-		return fmt.Errorf("append duplicate of event %s: %w", d.Event.Key, err)
-	}
-	msg := &nats.Msg{Subject: AuditSubject(d.Event.Tenant), Header: duplicateHeaders(d), Data: data}
-	err = repeat(ctx, o.pauses(), func(bool) error { return o.commits.append(ctx, newEntry(msg, d.ID)) })
-	if err != nil {
-		return fmt.Errorf("append duplicate of event %s: %w", d.Event.Key, err)
-	}
-	return nil
 }

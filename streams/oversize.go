@@ -110,18 +110,27 @@ func infoSubject(name string) string {
 // writeChunks returns when all chunks are stored. They are slices of data.
 func (o *Oversize) writeChunks(ctx context.Context, subject string, data []byte) error {
 	for some := range slices.Chunk(data, chunkSize*chunksInFlight) {
-		var sent []jetstream.PubAckFuture
-		for chunk := range slices.Chunk(some, chunkSize) {
-			future, err := o.js.PublishMsgAsync(&nats.Msg{Subject: subject, Data: chunk})
-			if err != nil {
-				return publishError(err)
-			}
-			sent = append(sent, future)
+		if err := o.writeSome(ctx, subject, some); err != nil {
+			return err
 		}
-		for _, future := range sent {
-			if err := answer(ctx, future); err != nil {
-				return err
-			}
+	}
+	return nil
+}
+
+func (o *Oversize) writeSome(ctx context.Context, subject string, data []byte) error {
+	ctx, cancel := withAckWait(ctx, o.nc)
+	defer cancel()
+	var sent []jetstream.PubAckFuture
+	for chunk := range slices.Chunk(data, chunkSize) {
+		future, err := o.js.PublishMsgAsync(&nats.Msg{Subject: subject, Data: chunk})
+		if err != nil {
+			return publishError(err)
+		}
+		sent = append(sent, future)
+	}
+	for _, future := range sent {
+		if err := answer(ctx, future); err != nil {
+			return err
 		}
 	}
 	return nil

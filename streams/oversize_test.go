@@ -248,12 +248,12 @@ func TestSweep(t *testing.T) {
 		b := newBucket(t)
 		b.put(large("1", 0))
 		b.put(large("2", 0))
-		store, err := b.js.ObjectStore(t.Context(), streams.OversizeBucket)
-		require.NoError(t, err)
-		_, err = store.PutString(t.Context(), "theirs", "x")
-		require.NoError(t, err)
+		for subject, data := range map[string]string{"C.theirs": "x", "M.dGhlaXJz": `{"name":"theirs","nuid":"theirs","size":1,"chunks":1}`, "M.Pw==": "?"} {
+			_, err := b.js.Publish(t.Context(), "$O.OVERSIZE."+subject, []byte(data))
+			require.NoError(t, err)
+		}
 		require.Zero(t, b.sweep(soon()))
-		require.Equal(t, 2*object16MiB+2, b.messages())
+		require.Equal(t, 2*object16MiB+3, b.messages())
 	})
 }
 

@@ -25,6 +25,7 @@ type golden struct {
 func goldens() map[string]golden {
 	out := map[string]golden{
 		"duplicate":       {"duplicate", sampleDuplicate()},
+		"duplicate-many":  {"duplicate", sampleDuplicates()},
 		"letter-event":    {"letter", sampleEventLetter()},
 		"letter-delivery": {"letter", sampleDeliveryLetter()},
 		"letter-oversize": {"letter", sampleOversizeLetter()},
@@ -133,6 +134,13 @@ func sampleRecords() []event.Record {
 
 func sampleDuplicate() event.Duplicate {
 	return event.NewDuplicate(orderRef(), event.StageBridge, "EVENTS", 4711, "b9K3xQe7Tn1VpWm5Zc8RyA", "amqp queue orders", at(5))
+}
+
+// sampleDuplicates is what many redeliveries within a minute share.
+func sampleDuplicates() event.Duplicate {
+	d := sampleDuplicate()
+	d.Since, d.At, d.Count = at(5), at(42), 3000
+	return d
 }
 
 func sampleEnvelope() *event.Envelope {

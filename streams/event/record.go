@@ -132,6 +132,9 @@ type Duplicate struct {
 	Sequence uint64    `json:"sequence"`           // in that stream
 	Delivery string    `json:"delivery,omitempty"` // where it came from, such as "amqp queue orders"
 	Count    int       `json:"count"`              // deliveries that this entry stands for, 1 as a rule
+	// Since is when the first of several came; at is when the last did, and
+	// delivery where it came from.
+	Since time.Time `json:"since,omitzero"`
 }
 
 // NewDuplicate returns the audit entry for a redelivery of the event ref, seen

@@ -136,7 +136,10 @@ func (t *teller) facts(preface string) {
 
 func (t *teller) duplicate(r store.Redelivery) {
 	times := "again"
-	if r.Count > 1 {
+	switch {
+	case r.Count > 1 && !r.Since.IsZero():
+		times = fmt.Sprintf("again %d times from %s to %s", r.Count, clock(r.Since), clock(t.current.At))
+	case r.Count > 1:
 		times = fmt.Sprintf("again %d times", r.Count)
 	}
 	by := ""

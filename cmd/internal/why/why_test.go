@@ -128,6 +128,11 @@ func TestTell(t *testing.T) {
 				d.Count = 12
 				return tx.Duplicate(p, d)
 			})
+			h.fold(func(tx *store.Tx, p store.Place) error {
+				d := event.NewDuplicate(h.ref, event.StageBridge, "EVENTS", 17, "n3", "amqp queue orders", p.Time)
+				d.Count, d.Since = 3000, p.Time.Add(-40*time.Second)
+				return tx.Duplicate(p, d)
+			})
 		},
 		"stale": func(h *history) {
 			h.ref.OccurredAt = noon.Add(-200 * time.Hour)

@@ -18,7 +18,8 @@ import (
 const listLettersCommand = "tidings deadletters list"
 
 func newDeadLetters(c *cli) *cobra.Command {
-	return group("deadletters", "What needs an operator", newDeadLettersList(c), newDeadLettersShow(c), newDeadLettersRequeue(c), newDeadLettersDiscard(c))
+	return group("deadletters", "What needs an operator", newDeadLettersList(c), newDeadLettersShow(c), newDeadLettersRequeue(c),
+		newDeadLettersEdit(c), newDeadLettersDiscard(c))
 }
 
 func newDeadLettersList(c *cli) *cobra.Command {

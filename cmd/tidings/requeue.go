@@ -12,22 +12,43 @@ import (
 
 func newDeadLettersRequeue(c *cli) *cobra.Command {
 	var reason string
-	var wait bool
+	var wait, dryRun bool
 	cmd := &cobra.Command{
 		Use: "requeue KEY", Short: "Send again what was not delivered of a dead letter", Args: exactly("the key of a dead letter"),
 		Long: `Opens the event of a dead letter again, as its next generation: what was
 delivered is not sent again, and what was not keeps its id. It is in the history
 with your name and the reason. The letter stays in the list until the event has
 ended. If somebody else was faster, the answer says who, with exit code 4.`,
-		Example:           "  tidings deadletters requeue kfQG3b8Tn6muLHPVukv2pQ --reason 'the partner is back' --wait",
+		Example: "  tidings deadletters requeue kfQG3b8Tn6muLHPVukv2pQ --dry-run\n" +
+			"  tidings deadletters requeue kfQG3b8Tn6muLHPVukv2pQ --reason 'the partner is back' --wait",
 		ValidArgsFunction: c.completeLetters,
 		RunE: c.runs(func(ctx context.Context, args []string) error {
+			if dryRun {
+				return c.preview(ctx, api.Key(args[0]))
+			}
 			return c.requeue(ctx, api.Key(args[0]), reason, wait)
 		}),
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for the history")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only say what would be sent")
 	waitFlag(cmd, &wait)
 	return cmd
+}
+
+// preview says what a requeue would do.
+func (c *cli) preview(ctx context.Context, key api.Key) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	p, err := client.Preview(ctx, key, "*", nil)
+	switch {
+	case err != nil:
+		return withHint(err, listLettersCommand)
+	case c.json:
+		return c.printJSON(p)
+	}
+	return c.printPreview(p)
 }
 
 func waitFlag(cmd *cobra.Command, wait *bool) {

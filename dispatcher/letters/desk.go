@@ -22,7 +22,8 @@ type Outcomes interface {
 
 // Store holds the letters. [streams.DeadLetters] is one.
 type Store interface {
-	Get(ctx context.Context, tenant string, key event.Key) (event.Letter, uint64, error)
+	Getter
+	Replace(ctx context.Context, l event.Letter, at uint64) (sequence uint64, err error)
 	Remove(ctx context.Context, sequence uint64) error
 }
 
@@ -31,13 +32,16 @@ type Waker interface {
 	Wake(ctx context.Context, w streams.Wakeup) error
 }
 
-// Options are what a Desk needs. Outcomes, Letters and Waker have no defaults.
+// Options are what a Desk needs. Now and Logger alone have defaults.
 type Options struct {
-	Outcomes Outcomes
-	Letters  Store
-	Waker    Waker
-	Now      func() time.Time // nil: time.Now
-	Logger   *slog.Logger     // nil: discard
+	Outcomes     Outcomes
+	Letters      Store
+	Events       Events
+	Waker        Waker
+	Planner      Planner
+	Suppressions Suppressions
+	Now          func() time.Time // nil: time.Now
+	Logger       *slog.Logger     // nil: discard
 }
 
 // Desk is where operators say what becomes of dead letters. Its methods may be
@@ -56,6 +60,8 @@ func New(o Options) *Desk {
 	}
 	return &Desk{o}
 }
+
+func (d *Desk) payloads() Payloads { return Payloads{Events: d.o.Events, Letters: d.o.Letters} }
 
 // Word is what an operator says: who, and why.
 type Word struct {
@@ -102,16 +108,18 @@ type Target struct {
 	Sequence uint64
 }
 
-// letter returns the letter that is meant.
-func (d *Desk) letter(ctx context.Context, t Target) (event.Letter, error) {
+const anotherLetter = "it is another letter than the one that was looked at"
+
+// letter returns the letter that is meant, and its sequence.
+func (d *Desk) letter(ctx context.Context, t Target) (event.Letter, uint64, error) {
 	letter, at, err := d.o.Letters.Get(ctx, t.Tenant, t.Key)
 	if err != nil {
-		return event.Letter{}, fmt.Errorf("read the dead letter: %w", err)
+		return event.Letter{}, 0, fmt.Errorf("read the dead letter: %w", err)
 	}
 	if t.Sequence != 0 && t.Sequence != at {
-		return event.Letter{}, d.conflict(ctx, letter.Tenant, letter.Key, "it is another letter than the one that was looked at")
+		return event.Letter{}, 0, d.conflict(ctx, letter.Tenant, letter.Key, anotherLetter)
 	}
-	return letter, nil
+	return letter, at, nil
 }
 
 // end is where a history ends.

@@ -18,7 +18,12 @@ type Events interface {
 // where the copy was trimmed or an operator put another payload in its place.
 type Payloads struct {
 	Events  Events
-	Letters Store
+	Letters Getter
+}
+
+// Getter finds a letter by its key. [streams.DeadLetters] is one.
+type Getter interface {
+	Get(ctx context.Context, tenant string, key event.Key) (event.Letter, uint64, error)
 }
 
 // Copy returns the stored copy of an event. It is [streams.ErrNotFound] too where
@@ -36,11 +41,8 @@ func (p Payloads) Copy(ctx context.Context, ref event.Ref) (streams.StoredEvent,
 func (p Payloads) Of(ctx context.Context, ref event.Ref, s event.State) (streams.StoredEvent, error) {
 	stored, err := p.Copy(ctx, ref)
 	gone := errors.Is(err, streams.ErrNotFound) || errors.Is(err, streams.ErrForeign)
-	switch {
-	case err == nil && s.Edited == nil, err != nil && !gone:
+	if err == nil && s.Edited == nil || err != nil && !gone {
 		return stored, err
-	case gone && s.Generation == 0 && s.Edited == nil:
-		return stored, err // it never was a letter
 	}
 	letter, _, err := p.Letters.Get(ctx, ref.Tenant, ref.Key)
 	if err != nil {

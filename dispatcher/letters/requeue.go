@@ -47,7 +47,7 @@ func (d *Desk) Requeue(ctx context.Context, t Target, w Word) (Requeued, error) 
 }
 
 func (d *Desk) requeue(ctx context.Context, t Target, w Word) (Requeued, error) {
-	letter, err := d.letter(ctx, t)
+	letter, _, err := d.letter(ctx, t)
 	if err != nil {
 		return Requeued{}, err
 	}

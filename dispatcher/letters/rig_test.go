@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/fstest"
@@ -69,12 +70,22 @@ func newRig(t *testing.T, opts ...streamstest.Option) *rig {
 			"hook": {Sender: hooks, Policy: policy}, "mail": {Sender: channel.SenderFunc(lostAnswer), Policy: policy},
 		},
 	}
-	r.desk = r.newDesk(r.log)
+	r.desk = letters.New(r.options(r.log.DeadLetters))
 	return r
 }
 
-func (r *rig) newDesk(log *streams.Log) *letters.Desk {
-	return letters.New(letters.Options{Outcomes: log.Outcomes, Letters: log.DeadLetters, Waker: log.Retries})
+func (r *rig) options(store letters.Store) letters.Options {
+	return letters.Options{
+		Outcomes: r.log.Outcomes, Letters: store, Events: r.log.Events, Waker: r.log.Retries,
+		Planner: r.o.Planner, Suppressions: suppressed{},
+	}
+}
+
+// suppressed is the one recipient that nothing is sent to.
+type suppressed struct{}
+
+func (suppressed) Suppressed(_ context.Context, _, _ string, to event.Recipient) (string, bool, error) {
+	return "unsubscribed", strings.HasPrefix(to.Mask, "z"), nil
 }
 
 func (r *rig) flaky(w http.ResponseWriter, _ *http.Request) {

@@ -160,7 +160,8 @@ func sampleEventLetter() event.Letter {
 		Schema: event.Schema, Kind: event.LetterEvent, Key: orderKey, Tenant: "acme", Cause: event.CauseUncertain,
 		Stage: event.StageDispatcher, Detail: "a message may or may not have been sent, and channel email holds it",
 		At: at(96), Event: &ref, Envelope: sampleEnvelope(), State: &before, Data: []byte(`{"total":99}`),
-		Edit: &event.LetterEdit{Operator: "ann", Reason: "the total was wrong", At: at(990), Data: []byte(`{"total":98}`)},
+		Edit:   &event.LetterEdit{Operator: "ann", Reason: "the total was wrong", At: at(990), Data: []byte(`{"total":98}`)},
+		Drafts: []event.LetterEdit{{Operator: "bob", At: at(985), Data: []byte(`{"total":97}`)}},
 	}
 }
 

@@ -34,6 +34,9 @@ type Letter struct {
 	// Edit is the payload that an operator put in its place. It counts once the
 	// history says so ([Requeued]): until then it is a draft.
 	Edit *LetterEdit `json:"edit,omitempty"`
+	// Drafts are edits that were begun before that one. The history says which of
+	// them counts, if any.
+	Drafts []LetterEdit `json:"drafts,omitempty"`
 	// PayloadObject is where the payload is that is too large for a letter;
 	// data_base64 is empty then.
 	PayloadObject *Object `json:"payload_object,omitempty"`
@@ -51,13 +54,18 @@ type LetterEdit struct {
 	Data     []byte    `json:"data_base64"`
 }
 
-// Payload returns the payload of that digest, which is the letter's own or its
+// Payload returns the payload of that digest, which is the letter's own or an
 // edited one.
 func (l Letter) Payload(digest string) (data []byte, ok bool) {
-	switch {
-	case l.Edit != nil && Digest(l.Edit.Data) == digest:
+	if l.Edit != nil && Digest(l.Edit.Data) == digest {
 		return l.Edit.Data, true
-	case l.Data != nil && Digest(l.Data) == digest:
+	}
+	for _, d := range l.Drafts {
+		if Digest(d.Data) == digest {
+			return d.Data, true
+		}
+	}
+	if l.Data != nil && Digest(l.Data) == digest {
 		return l.Data, true
 	}
 	return nil, false

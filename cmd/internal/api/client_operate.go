@@ -15,6 +15,22 @@ func (c *Client) Requeue(ctx context.Context, key event.Key, reason string) (Req
 	return post[Requeued](ctx, c, "/v1/deadletters/"+segment(string(key))+"/requeue", nil, map[string]string{"reason": reason})
 }
 
+// Edit is Requeue with another payload, of the letter that has that ETag.
+func (c *Client) Edit(ctx context.Context, key event.Key, etag, reason string, data []byte) (Requeued, error) {
+	return post[Requeued](ctx, c, "/v1/deadletters/"+segment(string(key))+"/edit",
+		http.Header{"If-Match": {etag}}, map[string]any{"reason": reason, "data_base64": data})
+}
+
+// Preview says what Requeue of the letter that has that ETag would do, or Edit if
+// data is not nil.
+func (c *Client) Preview(ctx context.Context, key event.Key, etag string, data []byte) (Preview, error) {
+	body := map[string]any{}
+	if data != nil {
+		body["data_base64"] = data
+	}
+	return post[Preview](ctx, c, "/v1/deadletters/"+segment(string(key))+"/preview", http.Header{"If-Match": {etag}}, body)
+}
+
 // Discard ends the dead letter that has that ETag for good.
 func (c *Client) Discard(ctx context.Context, key event.Key, etag, reason string) (Discarded, error) {
 	return post[Discarded](ctx, c, "/v1/deadletters/"+segment(string(key))+"/discard",

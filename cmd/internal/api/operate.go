@@ -24,6 +24,8 @@ type (
 	Requeued = letters.Requeued
 	// Discarded is a dead letter that was ended for good.
 	Discarded = letters.Discarded
+	// Preview is what a requeue would do now.
+	Preview = letters.Preview
 )
 
 // operateWithin bounds how long what an operator wants waits for the log.
@@ -52,6 +54,7 @@ type discardInput struct {
 }
 
 func (s *Server) registerOperate(api huma.API) {
+	s.registerEdit(api)
 	huma.Register(api, huma.Operation{
 		OperationID: "requeue-dead-letter", Method: http.MethodPost, Path: "/v1/deadletters/{key}/requeue", Tags: []string{"dead letters"},
 		Summary: "Send again what was not delivered of a dead letter's event",
@@ -164,6 +167,8 @@ func (s *Server) notDone(err error) error {
 	switch {
 	case lost:
 		return problem(http.StatusConflict, "conflict", err.Error(), deed(conflict)...)
+	case errors.Is(err, letters.ErrPayload):
+		return problem(http.StatusUnprocessableEntity, "payload", err.Error())
 	case errors.Is(err, letters.ErrNoHistory):
 		return problem(http.StatusConflict, "conflict", err.Error())
 	case errors.Is(err, letters.ErrWord):

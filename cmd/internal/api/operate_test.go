@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/http"
 	"testing"
@@ -8,7 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"tidings/cmd/internal/api"
+	"tidings/dispatcher"
 	"tidings/dispatcher/letters"
+	"tidings/dispatcher/plan"
 	"tidings/store"
 	"tidings/store/storetest"
 	"tidings/streams/event"
@@ -18,12 +21,23 @@ import (
 func newDesk(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t)
-	desk := letters.New(letters.Options{Outcomes: w.stream.Outcomes, Letters: w.stream.DeadLetters, Waker: w.stream.Retries})
+	desk := letters.New(letters.Options{
+		Outcomes: w.stream.Outcomes, Letters: w.stream.DeadLetters, Events: w.stream.Events, Waker: w.stream.Retries,
+		Planner: planner(func(event.Envelope) (plan.Plan, error) {
+			return plan.Plan{Fact: planned, Messages: []plan.Message{{PlannedMessage: message}}}, nil
+		}),
+		Suppressions: dispatcher.SuppressionList(nil),
+	})
 	w.options.Desk = func() *letters.Desk { return desk }
 	w.serve()
 	w.client.Operator = "ann"
 	return w
 }
+
+// planner plans what the test wants.
+type planner func(event.Envelope) (plan.Plan, error)
+
+func (p planner) Plan(_ event.Key, e event.Envelope) (plan.Plan, error) { return p(e) }
 
 // dead makes a dead letter of an event, in log and ledger, and returns the letter's ETag.
 func (w *world) dead(ref event.Ref) (etag string) {
@@ -44,6 +58,7 @@ func (w *world) dead(ref event.Ref) (etag string) {
 	w.letter(event.Letter{
 		Schema: event.Schema, Kind: event.LetterEvent, Key: ref.Key, Tenant: ref.Tenant, Cause: event.CauseRoundsExhausted,
 		Stage: event.StageDispatcher, At: storetest.Start, Event: &ref, State: &before, Data: []byte(`{"n":1}`),
+		Envelope: &event.Envelope{Tenant: ref.Tenant, ID: ref.ID, Type: ref.Type, ContentType: "application/json"},
 	})
 	append(event.Dead{Cause: event.CauseRoundsExhausted})
 	res := w.ask(http.MethodGet, "/v1/deadletters/"+string(ref.Key), "")
@@ -136,6 +151,47 @@ func TestTheListSaysWhatIsHappeningAboutALetter(t *testing.T) {
 	require.Equal(t, event.PhaseClaimed, list()[0].Phase)
 	then(event.Settled{})
 	require.Empty(t, list(), "nothing is to be done about it any more, whether it is removed yet or not")
+}
+
+func TestEditOfADeadLetter(t *testing.T) {
+	w := newDesk(t)
+	ref := storetest.Ref("a", 1)
+	ref.Digest = event.Digest([]byte(`{"n":1}`))
+	tag := w.dead(ref)
+	path := "/v1/deadletters/" + string(ref.Key) + "/edit"
+	t.Run("wants to know which letter was edited", func(t *testing.T) {
+		problem(t, w.ask(http.MethodPost, path, `{"data_base64":"e30="}`, "Tidings-Operator", "ann"), http.StatusPreconditionRequired)
+	})
+	t.Run("is previewed, as is a requeue without an edit", func(t *testing.T) {
+		for _, data := range [][]byte{nil, []byte(`{"n":2}`)} {
+			p, err := w.client.Preview(t.Context(), ref.Key, tag, data)
+			require.NoError(t, err)
+			require.Equal(t, 1, p.Sends())
+			require.Equal(t, "m1", p.Messages[0].ID)
+		}
+	})
+	t.Run("of what is no JSON is refused, and so is an empty one", func(t *testing.T) {
+		for _, data := range []string{"{", ""} {
+			_, err := w.client.Edit(t.Context(), ref.Key, tag, "", []byte(data))
+			require.ErrorContains(t, err, "it is no JSON")
+			_, err = w.client.Preview(t.Context(), ref.Key, tag, []byte(data))
+			require.ErrorContains(t, err, "it is no JSON")
+		}
+		problem(t, w.ask(http.MethodPost, path, `{}`, "Tidings-Operator", "ann", "If-Match", tag), http.StatusUnprocessableEntity)
+	})
+	t.Run("of eight megabytes is taken", func(t *testing.T) {
+		large := append([]byte(`{"n":2}`), bytes.Repeat([]byte(" "), 8<<20-7)...)
+		done, err := w.client.Edit(t.Context(), ref.Key, tag, "the total was wrong", large)
+		require.NoError(t, err)
+		require.Equal(t, 1, done.Generation)
+		letter, _, err := w.stream.DeadLetters.Get(t.Context(), "a", ref.Key)
+		require.NoError(t, err)
+		require.True(t, bytes.Equal(large, letter.Edit.Data))
+	})
+	t.Run("of a letter that somebody else has edited is a conflict", func(t *testing.T) {
+		_, err := w.client.Edit(t.Context(), ref.Key, tag, "", []byte(`{"n":3}`))
+		require.ErrorContains(t, err, "it is another letter than the one that was looked at; ann requeued it as generation 1")
+	})
 }
 
 func TestDiscardOfADeadLetter(t *testing.T) {

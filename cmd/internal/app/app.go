@@ -28,6 +28,7 @@ import (
 	"tidings/cmd/internal/api"
 	"tidings/cmd/internal/config"
 	"tidings/dispatcher"
+	"tidings/dispatcher/letters"
 	"tidings/dispatcher/steward"
 	"tidings/projector"
 	"tidings/store"
@@ -49,10 +50,11 @@ type App struct {
 	dir     *directory
 	store   *store.Store
 	api     *api.Server
-	out     outlets      // planner, channels, suppressions
-	log     logPart      // there once it is open
-	parts   atomic.Value // of []part: what can say how it is doing
-	bridges atomic.Value // of []*bridge.Bridge: one of every source
+	out     outlets                      // planner, channels, suppressions
+	log     logPart                      // there once it is open
+	desk    atomic.Pointer[letters.Desk] // the same
+	parts   atomic.Value                 // of []part: what can say how it is doing
+	bridges atomic.Value                 // of []*bridge.Bridge: one of every source
 	ledger  atomic.Pointer[projector.Projector]
 	stop    atomic.Bool    // Run was told to stop
 	closes  []func() error // in reverse order
@@ -90,7 +92,7 @@ func New(o Options) (_ *App, err error) {
 		return nil, err
 	}
 	a.api, err = api.New(api.Options{
-		Ledger: a.store, Door: &a.log, Letters: &a.log, Desk: a.log.desk.Load, Folded: a.folded, Token: token, Version: o.Version,
+		Ledger: a.store, Door: &a.log, Letters: &a.log, Desk: a.desk.Load, Folded: a.folded, Token: token, Version: o.Version,
 		Parts: a.health, Behind: a.behind, Sources: a.sources, Streams: a.log.sizes, Logger: o.Logger,
 	})
 	return a, err
@@ -164,6 +166,11 @@ func (a *App) runOnLog(ctx context.Context, cancel context.CancelFunc) error {
 	}
 	defer closeLog()
 	log := a.log.get()
+
+	a.desk.Store(letters.New(letters.Options{
+		Outcomes: log.Outcomes, Letters: log.DeadLetters, Events: log.Events, Waker: log.Retries,
+		Planner: a.out.planner, Suppressions: a.out.suppressions, Logger: a.Logger,
+	}))
 
 	projection := projector.New(projector.Options{
 		Outcomes: log.Outcomes, DeadLetters: log.DeadLetters, Store: a.store, Logger: a.Logger,

@@ -15,7 +15,6 @@ import (
 	"tidings/bridge"
 	"tidings/cmd/internal/api"
 	"tidings/cmd/internal/config"
-	"tidings/dispatcher/letters"
 	"tidings/streams"
 	"tidings/streams/embedded"
 	"tidings/streams/event"
@@ -28,7 +27,6 @@ var errNoLog = fmt.Errorf("the log is not open yet: %w", streams.ErrUnavailable)
 type logPart struct {
 	log    atomic.Pointer[streams.Log]
 	door   atomic.Pointer[bridge.Door]
-	desk   atomic.Pointer[letters.Desk]
 	conn   atomic.Pointer[nats.Conn]
 	server atomic.Pointer[embedded.Server] // nil if it is not ours
 	reason atomic.Value                    // of string: why it is not open
@@ -61,9 +59,6 @@ func (l *logPart) open(ctx context.Context, c config.Config, dir *directory, log
 	l.door.Store(bridge.NewDoor(bridge.DoorOptions{
 		Events: log.Events, Letters: log.DeadLetters, Audit: log.Outcomes,
 		Identity: c.EventIdentity(), MissingID: bridge.Missing(c.MissingID),
-	}))
-	l.desk.Store(letters.New(letters.Options{
-		Outcomes: log.Outcomes, Letters: log.DeadLetters, Waker: log.Retries, Logger: logger,
 	}))
 	l.conn.Store(nc)
 	l.log.Store(log)

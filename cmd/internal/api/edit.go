@@ -1,0 +1,76 @@
+package api
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"tidings/dispatcher/letters"
+	"tidings/streams"
+)
+
+// maxEdit bounds the body of a request with an edited payload: in base64, and some
+// room for the rest.
+const maxEdit = streams.MaxData*4/3 + 64<<10
+
+type editInput struct {
+	Key      string `path:"key"`
+	Operator string `header:"Tidings-Operator" doc:"who wants this: a name that goes into the history"`
+	IfMatch  string `header:"If-Match" doc:"the ETag of the letter that was edited: another one is not touched. Needed; * is whichever is there"`
+	Body     struct {
+		Reason string `json:"reason,omitempty" maxLength:"2000" doc:"why; it goes into the history"`
+		Data   []byte `json:"data_base64" doc:"the payload, byte for byte"`
+	}
+}
+
+type previewInput struct {
+	Key     string `path:"key"`
+	IfMatch string `header:"If-Match" doc:"the ETag of the letter that was looked at"`
+	Body    struct {
+		Data *[]byte `json:"data_base64,omitempty" doc:"an edited payload; none previews a requeue as it is"`
+	}
+}
+
+func (s *Server) registerEdit(api huma.API) {
+	errs := []int{
+		http.StatusBadRequest, http.StatusNotFound, http.StatusConflict, http.StatusUnprocessableEntity, http.StatusServiceUnavailable,
+	}
+	huma.Register(api, huma.Operation{
+		OperationID: "edit-dead-letter", Method: http.MethodPost, Path: "/v1/deadletters/{key}/edit", Tags: []string{"dead letters"},
+		Summary: "Send again with another payload",
+		Description: "A requeue whose payload replaces that of the event: it is planned anew, and of the plan before only what was delivered stays. " +
+			"Messages have new idempotency keys, since receivers drop what they have seen.",
+		MaxBodyBytes: maxEdit, Errors: append(errs, http.StatusPreconditionRequired),
+	}, s.edit)
+	huma.Register(api, huma.Operation{
+		OperationID: "preview-dead-letter", Method: http.MethodPost, Path: "/v1/deadletters/{key}/preview", Tags: []string{"dead letters"},
+		Summary:      "What a requeue would do now, message by message",
+		Description:  "By the configuration, suppressions and history as they are now. Nothing is done.",
+		MaxBodyBytes: maxEdit, Errors: errs,
+	}, s.preview)
+}
+
+func (s *Server) edit(ctx context.Context, in *editInput) (*answer[Requeued], error) {
+	target, err := s.exactTarget(in.Key, in.IfMatch)
+	if err != nil {
+		return nil, err
+	}
+	return operate(ctx, s, func(ctx context.Context, desk *letters.Desk) (Requeued, error) {
+		return desk.Edit(ctx, target, word(in.Operator, in.Body.Reason), in.Body.Data)
+	})
+}
+
+func (s *Server) preview(ctx context.Context, in *previewInput) (*answer[Preview], error) {
+	target, err := s.target(in.Key, in.IfMatch)
+	if err != nil {
+		return nil, err
+	}
+	var data []byte
+	if in.Body.Data != nil {
+		data = append([]byte{}, *in.Body.Data...) // an empty payload is one too
+	}
+	return operate(ctx, s, func(ctx context.Context, desk *letters.Desk) (Preview, error) {
+		return desk.Preview(ctx, target, data)
+	})
+}

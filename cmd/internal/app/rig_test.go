@@ -71,6 +71,8 @@ type world struct {
 	mails *sink.SMTP
 	conf  config.Config
 	path  string // of the configuration file
+	// logger is that of what start runs; nil discards.
+	logger *slog.Logger
 }
 
 // newWorld returns a world without RabbitMQ. handle answers paths of the HTTP receiver.
@@ -118,7 +120,7 @@ func (w *world) add(lines string) {
 func (w *world) start() (client *api.Client, stop func()) {
 	w.Helper()
 	listening := make(chan string, 1)
-	a, err := app.New(app.Options{Config: w.conf, Listening: func(url string) { listening <- url }})
+	a, err := app.New(app.Options{Config: w.conf, Logger: w.logger, Listening: func(url string) { listening <- url }})
 	require.NoError(w, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

@@ -22,15 +22,27 @@ import (
 // TestOperateScripts runs the commands of operators against a whole Tidings, each
 // script against one of its own, whose webhooks go to a partner that can be down:
 //
-//	partner down|up
+//	partner down|up|hangs
 func TestOperateScripts(t *testing.T) {
 	cmds := commandsOfScripts()
 	cmds["partner"] = func(ts *testscript.TestScript, _ bool, args []string) {
-		ts.Value(partnerKey{}).(*atomic.Bool).Store(args[0] == "down")
+		ts.Value(partnerKey{}).(*atomic.Value).Store(args[0])
 	}
 	// letter VARIABLE ID waits for the dead letter of an event, and sets a variable to its key.
 	cmds["letter"] = func(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Setenv(args[0], waitForLetter(ts, args[1]))
+	}
+	// message VARIABLE ID STATE sets a variable to the id of the event's message in that state.
+	cmds["message"] = func(ts *testscript.TestScript, _ bool, args []string) {
+		found, err := scriptClient(ts).Event(context.Background(), args[1], "")
+		ts.Check(err)
+		for _, m := range found.Messages {
+			if string(m.State) == args[2] {
+				ts.Setenv(args[0], m.ID)
+				return
+			}
+		}
+		ts.Fatalf("event %s has no message that is %s: %v", args[1], args[2], found.Messages)
 	}
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/operate", RequireExplicitExec: true, Cmds: cmds,
@@ -42,11 +54,15 @@ type partnerKey struct{}
 
 // runApp starts a Tidings for a script.
 func runApp(t *testing.T, e *testscript.Env) error {
-	down := new(atomic.Bool)
+	mood := new(atomic.Value)
+	mood.Store("up")
 	partner, err := sink.StartHTTP(sink.HTTPOptions{Handle: map[string]http.HandlerFunc{
-		"/partner": func(w http.ResponseWriter, _ *http.Request) {
-			if down.Load() {
+		"/partner": func(w http.ResponseWriter, r *http.Request) {
+			switch mood.Load() {
+			case "down":
 				w.WriteHeader(http.StatusInternalServerError)
+			case "hangs": // until the caller has enough of it
+				<-r.Context().Done()
 			}
 		},
 	}})
@@ -58,10 +74,11 @@ api: {listen: "127.0.0.1:0", token: %s}
 nats: {durability: relaxed}
 channels:
   hook: {kind: webhook, secret: whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=, allow_private: true, base: 1ms, rounds: []}
-vars: {partner: %q}
+  held: {kind: webhook, secret: whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=, allow_private: true, on_unknown: hold, timeout: 300ms}
 routes:
   - {name: hook, event: "order.*", channel: hook, recipients: "data.to"}
-`, filepath.Join(e.WorkDir, "data"), token, partner.URL(""))
+  - {name: held, event: "slow.*", channel: held, recipients: "data.to"}
+`, filepath.Join(e.WorkDir, "data"), token)
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	conf, err := config.Load(path, nil)
 	require.NoError(t, err)
@@ -77,7 +94,7 @@ routes:
 		require.NoError(t, a.Close())
 		require.NoError(t, partner.Close())
 	})
-	e.Values[partnerKey{}] = down
+	e.Values[partnerKey{}] = mood
 	client := &api.Client{BaseURL: <-listening, Token: token}
 	require.Eventually(t, func() bool {
 		ready, err := client.Ready(ctx)
@@ -94,7 +111,7 @@ routes:
 // waitForLetter returns the key of the dead letter of an event that an operator has
 // to look at, once it is in the list.
 func waitForLetter(ts *testscript.TestScript, id string) string {
-	client := &api.Client{BaseURL: ts.Getenv("TIDINGS_URL"), Token: token}
+	client := scriptClient(ts)
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		page, err := client.DeadLetters(context.Background(), api.LetterQuery{})
 		ts.Check(err)
@@ -106,4 +123,8 @@ func waitForLetter(ts *testscript.TestScript, id string) string {
 	}
 	ts.Fatalf("no dead letter of %s within 30 s", id)
 	return ""
+}
+
+func scriptClient(ts *testscript.TestScript) *api.Client {
+	return &api.Client{BaseURL: ts.Getenv("TIDINGS_URL"), Token: token}
 }

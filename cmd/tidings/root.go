@@ -47,6 +47,7 @@ func commands(c *cli) []*cobra.Command {
 		newPublish(c),
 		newEvents(c),
 		newDeadLetters(c),
+		newMessages(c),
 		newStatus(c),
 		newBench(c),
 		newHealthcheck(c),

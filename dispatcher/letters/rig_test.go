@@ -187,3 +187,8 @@ func asConflict(err error, into *letters.ConflictError) bool {
 	}
 	return ok
 }
+
+// refused is a mail server that refuses for good.
+func refused(context.Context, channel.Message) (channel.Receipt, error) {
+	return channel.Receipt{}, channel.Permanent("smtp_550", nil)
+}

@@ -15,6 +15,13 @@ func (c *Client) Requeue(ctx context.Context, key event.Key, reason string) (Req
 	return post[Requeued](ctx, c, "/v1/deadletters/"+segment(string(key))+"/requeue", nil, map[string]string{"reason": reason})
 }
 
+// RetryMessage tries one message of an event again. mayRepeat accepts that the
+// recipient gets an uncertain one twice.
+func (c *Client) RetryMessage(ctx context.Context, key event.Key, message, reason string, mayRepeat bool) (Requeued, error) {
+	return post[Requeued](ctx, c, "/v1/events/"+segment(string(key))+"/messages/"+segment(message)+"/retry", nil,
+		map[string]any{"reason": reason, "may_repeat": mayRepeat})
+}
+
 // Edit is Requeue with another payload, of the letter that has that ETag.
 func (c *Client) Edit(ctx context.Context, key event.Key, etag, reason string, data []byte) (Requeued, error) {
 	return post[Requeued](ctx, c, "/v1/deadletters/"+segment(string(key))+"/edit",

@@ -55,6 +55,7 @@ type discardInput struct {
 
 func (s *Server) registerOperate(api huma.API) {
 	s.registerEdit(api)
+	s.registerRetry(api)
 	huma.Register(api, huma.Operation{
 		OperationID: "requeue-dead-letter", Method: http.MethodPost, Path: "/v1/deadletters/{key}/requeue", Tags: []string{"dead letters"},
 		Summary: "Send again what was not delivered of a dead letter's event",
@@ -169,6 +170,10 @@ func (s *Server) notDone(err error) error {
 		return problem(http.StatusConflict, "conflict", err.Error(), deed(conflict)...)
 	case errors.Is(err, letters.ErrPayload):
 		return problem(http.StatusUnprocessableEntity, "payload", err.Error())
+	case errors.Is(err, letters.ErrMayRepeat):
+		return problem(http.StatusConflict, "may-repeat", err.Error()+": look at the provider, and say may_repeat if it is to be sent nevertheless")
+	case errors.Is(err, letters.ErrNoMessage):
+		return problem(http.StatusNotFound, "not-found", err.Error()+": GET /v1/events/{id} has the ids of its messages")
 	case errors.Is(err, letters.ErrNoHistory):
 		return problem(http.StatusConflict, "conflict", err.Error())
 	case errors.Is(err, letters.ErrWord):

@@ -14,6 +14,7 @@ import (
 	"tidings/dispatcher/plan"
 	"tidings/store"
 	"tidings/store/storetest"
+	"tidings/streams"
 	"tidings/streams/event"
 )
 
@@ -218,5 +219,46 @@ func TestDiscardOfADeadLetter(t *testing.T) {
 		_, err = w.client.Discard(t.Context(), ref.Key, tag, "a test")
 		require.ErrorContains(t, err, "it was dealt with")
 		problem(t, w.ask(http.MethodGet, "/v1/deadletters/"+string(ref.Key), ""), http.StatusNotFound)
+	})
+}
+
+func TestRetryOfAMessage(t *testing.T) {
+	w := newDesk(t)
+	ref := storetest.Ref("a", 1)
+	stored, err := w.stream.Events.Publish(t.Context(), streams.Incoming{Envelope: event.Envelope{
+		Tenant: ref.Tenant, Source: ref.Source, ID: ref.ID, IDSource: ref.IDSource, Type: ref.Type, Data: []byte(`{"n":1}`),
+	}})
+	require.NoError(t, err)
+	ref.Key, ref.Sequence = stored.Key, stored.Sequence
+	w.dead(ref)
+	path := "/v1/events/" + string(ref.Key) + "/messages/"
+	t.Run("wants a reason, and a message that there is", func(t *testing.T) {
+		problem(t, w.ask(http.MethodPost, path+"m1/retry", `{}`, "Tidings-Operator", "ann"), http.StatusUnprocessableEntity)
+		require.Contains(t, problem(t, w.ask(http.MethodPost, path+"m2/retry", `{"reason":"x"}`, "Tidings-Operator", "ann"), http.StatusNotFound),
+			"the event has no such message")
+	})
+	t.Run("is recorded for that message alone, and for an event named by its id", func(t *testing.T) {
+		res := w.ask(http.MethodPost, "/v1/events/"+ref.ID+"/messages/m1/retry", `{"reason":"the mailbox is back"}`, "Tidings-Operator", "ann")
+		require.Equal(t, http.StatusOK, res.StatusCode, text(t, res))
+		last, err := w.stream.Outcomes.Last(t.Context(), "a", ref.Key)
+		require.NoError(t, err)
+		require.Equal(t, event.Facts{event.Requeued{
+			Generation: 1, Operator: "ann", Reason: "the mailbox is back", Messages: []string{"m1"},
+		}}, last.Record.Facts)
+	})
+	t.Run("of an uncertain one says that it may be a repeat", func(t *testing.T) {
+		last, err := w.stream.Outcomes.Last(t.Context(), "a", ref.Key)
+		require.NoError(t, err)
+		r := event.NewRecord(ref, last.Record.State, storetest.Start, event.Tried{Message: "m1", Try: 1, Result: event.TryUnknown},
+			event.GaveUp{Message: "m1", Reason: "held"}, event.Dead{Cause: event.CauseUncertain})
+		_, err = w.stream.Outcomes.Append(t.Context(), r, last.Sequence)
+		require.NoError(t, err)
+		_, err = w.client.RetryMessage(t.Context(), ref.Key, "m1", "not in their mailbox", false)
+		var may *api.ProblemError
+		require.ErrorAs(t, err, &may)
+		require.Equal(t, "may-repeat", may.Name)
+		done, err := w.client.RetryMessage(t.Context(), ref.Key, "m1", "not in their mailbox", true)
+		require.NoError(t, err)
+		require.Equal(t, 2, done.Generation)
 	})
 }

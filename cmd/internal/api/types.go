@@ -19,6 +19,7 @@ type (
 	Cause       = event.Cause
 	LetterKind  = event.LetterKind
 	Messages    = event.Counts
+	Message     = event.Message
 )
 
 // DefaultLimit is how many items a page has where nothing else is asked for.
@@ -35,6 +36,9 @@ func Phases() []Phase { return append(OpenPhases(), event.PhaseSettled, event.Ph
 
 // PhaseDead is the phase of an event that is a dead letter.
 const PhaseDead = event.PhaseDead
+
+// MessageUncertain is the state of a message that may have been received.
+const MessageUncertain = event.MessageUncertain
 
 // Causes lists the causes of dead letters.
 func Causes() []Cause { return event.Causes() }

@@ -143,6 +143,22 @@ func testDeliveries(t *testing.T, withQueue func(*testing.T) *world) {
 		w.settled(1)
 		require.Len(t, w.duplicates(), 10, "of a minute; the others share an entry that comes after it")
 	})
+	t.Run("with two ids are the event of the CloudEvent's, and the other one is noted", func(t *testing.T) {
+		w := withQueue(t)
+		msg := plain("m-1")
+		msg.Headers = amqp.Table{"ce-specversion": "1.0", "ce-id": "ce-1", "ce-type": "order.placed", "ce-source": "/shop"}
+		w.publish(msg)
+		other := plain("m-2")
+		other.Headers = msg.Headers
+		w.publish(other)
+		w.start()
+		stored := w.settled(1)[0]
+		require.Equal(t, "ce-1", stored.Ref.ID)
+		require.Equal(t, event.IDCloudEvents, stored.Ref.IDSource)
+		require.Contains(t, []string{"m-1", "m-2"}, stored.Ref.AMQPMessageID)
+		require.Len(t, w.duplicates(), 1)
+		require.Equal(t, stored.Ref, w.duplicates()[0].Event)
+	})
 	t.Run("with the same id and another body are a conflict", func(t *testing.T) {
 		w := withQueue(t)
 		w.start()

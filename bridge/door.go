@@ -196,6 +196,7 @@ func (d *Door) ref(e event.Envelope, accepted streams.Accepted) event.Ref {
 		Key: accepted.Key, Tenant: e.Tenant, Source: e.Source, ID: e.ID, IDSource: e.IDSource, Type: e.Type,
 		CorrelationID: e.CorrelationID, OccurredAt: e.OccurredAt, ReceivedAt: d.opts.Now(),
 		Sequence: accepted.Sequence, Digest: event.Digest(e.Data), Traceparent: e.Traceparent,
+		AMQPMessageID: e.Extensions[event.ExtensionMessageID],
 	}
 }
 

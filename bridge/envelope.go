@@ -130,7 +130,7 @@ func parseTime(s string) (time.Time, error) {
 // message-id differs from the CloudEvents id, it is kept beside them.
 func extensions(ce map[string]string, d *amqp.Delivery, e *event.Envelope) map[string]string {
 	if d.MessageId != "" && d.MessageId != e.ID {
-		ce["amqpmessageid"] = d.MessageId
+		ce[event.ExtensionMessageID], _ = text([]byte(d.MessageId)) // it may be no UTF-8
 	}
 	if len(ce) == 0 {
 		return nil

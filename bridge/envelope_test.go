@@ -268,6 +268,14 @@ func TestBinaryCloudEvent(t *testing.T) {
 		require.Equal(t, "c-1", e.CorrelationID)
 		require.Empty(t, e.Extensions, "the same id is nothing to note")
 	})
+	t.Run("with a message-id of bytes that are no text has that as base64, and its own id", func(t *testing.T) {
+		e, err := bridge.Mapping{}.FromAMQP(amqp.Delivery{
+			MessageId: "\xff\x00", Headers: amqp.Table{"ce-specversion": "1.0", "ce-id": "1", "ce-type": "t"},
+		})
+		require.NoError(t, err)
+		require.Equal(t, "1", e.ID)
+		require.Equal(t, map[string]string{event.ExtensionMessageID: "/wA="}, e.Extensions)
+	})
 	t.Run("cannot overrule a constant, and leaves nothing of it behind", func(t *testing.T) {
 		m := bridge.Mapping{Tenant: bridge.Attribute{Constant: "ours"}}
 		e, err := m.FromAMQP(amqp.Delivery{Headers: amqp.Table{"ce-specversion": "1.0", "ce-id": "1", "ce-type": "t", "ce-tenantid": "theirs"}})

@@ -16,6 +16,7 @@ type Row struct {
 	IDSource      event.IDSource `json:"id_source"`
 	Type          string         `json:"type"`
 	CorrelationID string         `json:"correlation_id,omitempty"`
+	AMQPMessageID string         `json:"amqp_message_id,omitempty"` // where it is not the id, see [event.Ref]
 	Outcome       event.Outcome  `json:"outcome,omitempty"` // empty while the event is open
 	Phase         event.Phase    `json:"phase"`
 	Cause         event.Cause    `json:"cause,omitempty"` // of its dead letter
@@ -46,7 +47,7 @@ func newRow(sequence uint64, r event.Record, duplicates int) Row {
 	ref, s := r.Event, r.State
 	return Row{
 		Key: ref.Key, Tenant: ref.Tenant, Source: ref.Source, EventID: ref.ID, IDSource: ref.IDSource,
-		Type: ref.Type, CorrelationID: ref.CorrelationID,
+		Type: ref.Type, CorrelationID: ref.CorrelationID, AMQPMessageID: ref.AMQPMessageID,
 		Outcome: s.Outcome, Phase: s.Phase, Cause: s.Cause,
 		Messages: s.Counts(), Tries: s.Tries(), Duplicates: duplicates,
 		Generation: s.Generation, Round: s.Round, Crashes: s.Crashes, Revision: s.Revision,

@@ -164,6 +164,7 @@ func decodeRef(h nats.Header, sequence uint64, at time.Time) (event.Ref, error) 
 		IDSource: door.idSource, Type: getHeader(h, ceType),
 		CorrelationID: getHeader(h, HeaderCorrelation), ReceivedAt: at.UTC(), Sequence: sequence,
 		Digest: door.digest, Traceparent: getHeader(h, ceTraceparent),
+		AMQPMessageID: getHeader(h, cePrefix+event.ExtensionMessageID),
 	}
 	if text := getHeader(h, ceTime); text != "" {
 		if err := ref.OccurredAt.UnmarshalText([]byte(text)); err != nil {

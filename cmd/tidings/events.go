@@ -128,6 +128,7 @@ func (c *cli) showEvent(ctx context.Context, id, tenant string) error {
 func (c *cli) printEvent(r api.Row) error {
 	return c.fields(
 		"key", string(r.Key), "tenant", r.Tenant, "source", r.Source, "id", r.EventID, "id source", string(r.IDSource),
+		"amqp message-id", r.AMQPMessageID,
 		"type", r.Type, "correlation id", r.CorrelationID,
 		"outcome", string(r.Outcome), "phase", string(r.Phase), "due", clock(r.Due), "cause", string(r.Cause),
 		"delivered", delivered(r.Messages), "tries", strconv.Itoa(r.Tries), "duplicates", strconv.Itoa(r.Duplicates),

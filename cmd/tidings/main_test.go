@@ -62,6 +62,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("O2", string(w.o2.Key))
 			e.Setenv("ACME", string(w.acme.Key))
 			e.Setenv("RAW", string(w.raw.Key))
+			e.Setenv("LARGE", string(w.large.Key))
 			return os.WriteFile(filepath.Join(e.WorkDir, "raw.want"), w.raw.Data, 0o600)
 		},
 	})
@@ -128,7 +129,7 @@ func commandsOfScripts() map[string]func(*testscript.TestScript, bool, []string)
 // world is what the scripts look at.
 type world struct {
 	o1, o2, acme event.Ref
-	raw          event.Letter
+	raw, large   event.Letter
 	server       *httptest.Server
 }
 
@@ -140,6 +141,7 @@ func newWorld(t *testing.T) *world {
 		o2:   ref("shop", "o-2\x1b[31m", "order.placed"), // an id that would colour the screen
 		acme: ref("acme", "o-1", "unheard.of"),
 	}
+	w.acme.AMQPMessageID = "m-1"
 	w.fill(t, ledger)
 	w.bury(t, ledger, log)
 	door := bridge.NewDoor(bridge.DoorOptions{Events: log.Events, Letters: log.DeadLetters, Audit: log.Outcomes})
@@ -200,7 +202,7 @@ func (w *world) fill(t *testing.T, ledger *store.Store) {
 	storetest.Apply(t, ledger, log.Lines...)
 }
 
-// bury writes two dead letters into log and ledger.
+// bury writes three dead letters into log and ledger.
 func (w *world) bury(t *testing.T, ledger *store.Store, log *streams.Log) {
 	t.Helper()
 	w.raw = event.Letter{
@@ -213,7 +215,11 @@ func (w *world) bury(t *testing.T, ledger *store.Store, log *streams.Log) {
 		Schema: event.Schema, Kind: event.LetterEvent, Tenant: "shop", Key: w.o2.Key, Cause: event.CauseRoundsExhausted,
 		Stage: event.StageDispatcher, At: storetest.Start.Add(time.Second), Event: &w.o2, Data: []byte("{\"n\":2}\x1b[31m"),
 	}
-	for _, l := range []event.Letter{w.raw, o2} {
+	w.large = event.Letter{
+		Schema: event.Schema, Kind: event.LetterDelivery, Tenant: "default", Key: event.NewKey("large"),
+		Cause: event.CauseOversize, Stage: event.StageBridge, At: storetest.Start, Data: make([]byte, 16<<20),
+	}
+	for _, l := range []event.Letter{w.raw, w.large, o2} {
 		sequence, _, err := log.DeadLetters.Put(t.Context(), l)
 		require.NoError(t, err)
 		require.NoError(t, ledger.Update(func(tx *store.Tx) error { return tx.Letter(store.NewLetter(sequence, l)) }))

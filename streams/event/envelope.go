@@ -14,6 +14,10 @@ const (
 	IDContent     IDSource = "content"     // none given and no timestamp: hash over the content alone
 )
 
+// ExtensionMessageID is the extension that keeps the AMQP message-id of a
+// CloudEvent whose id is another one. The CloudEvent's own id counts.
+const ExtensionMessageID = "amqpmessageid"
+
 // DefaultTenant is the tenant of events that name none.
 const DefaultTenant = "default"
 
@@ -69,6 +73,9 @@ type Ref struct {
 	Sequence      uint64    `json:"sequence"`    // of the stored copy in EVENTS
 	Digest        string    `json:"digest"`      // of the payload, see [Digest]
 	Traceparent   string    `json:"traceparent,omitempty"`
+	// AMQPMessageID is the AMQP message-id of a CloudEvent whose id is another
+	// one: the two contradict each other, and the CloudEvent's own id counts.
+	AMQPMessageID string `json:"amqp_message_id,omitempty"`
 }
 
 // Age returns how long before now the event occurred; where the producer did

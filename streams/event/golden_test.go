@@ -140,6 +140,7 @@ func sampleDuplicate() event.Duplicate {
 func sampleDuplicates() event.Duplicate {
 	d := sampleDuplicate()
 	d.Since, d.At, d.Count = at(5), at(42), 3000
+	d.Event.AMQPMessageID = "m-77"
 	return d
 }
 

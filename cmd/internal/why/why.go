@@ -102,6 +102,9 @@ func (t *teller) at() time.Time {
 
 func (t *teller) received() {
 	details := []string{idInWords(t.row.IDSource)}
+	if other := t.row.AMQPMessageID; other != "" {
+		details = append(details, fmt.Sprintf("its AMQP message-id is another, %q: the one of the CloudEvent counts", other))
+	}
 	if t.row.OccurredAt.IsZero() {
 		details = append(details, "the producer did not say when it occurred, so its age counts from here")
 	} else {

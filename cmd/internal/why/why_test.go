@@ -134,6 +134,10 @@ func TestTell(t *testing.T) {
 				return tx.Duplicate(p, d)
 			})
 		},
+		"two_ids": func(h *history) {
+			h.ref.IDSource, h.ref.AMQPMessageID = event.IDCloudEvents, "m-77"
+			h.claim(0, 0)
+		},
 		"stale": func(h *history) {
 			h.ref.OccurredAt = noon.Add(-200 * time.Hour)
 			h.record(event.Expired{AgeMS: (200 * time.Hour).Milliseconds(), WindowMS: (168 * time.Hour).Milliseconds()}, event.Settled{})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -241,6 +242,50 @@ func testStop(t *testing.T, withQueue func(*testing.T) *world) {
 		w.start()
 		w.settled(1)
 	})
+}
+
+// A quorum queue that has many acknowledgements at a time sets some aside, and
+// forgets them if the connection ends then.
+func TestAStopLosesNoAcknowledgements(t *testing.T) {
+	const window, rest = 2000, 100
+	w := withQueue(t)
+	w.config.Window = window
+	var stored sync.WaitGroup
+	stored.Add(window)
+	pass := make(chan struct{})
+	w.door.Events = afterwards{w.log.Events, func(e event.Envelope) {
+		stored.Done()
+		<-pass
+		if e.ID == "e-0000" { // as long as it is outstanding, the others are acknowledged one by one
+			for w.bridge.Status().Acked < window-1 {
+				runtime.Gosched()
+			}
+		}
+	}}
+	w.publish(messages(window + rest)...)
+	w.start()
+	stored.Wait()
+
+	stopped := make(chan struct{})
+	go func() { defer close(stopped); w.stop() }()
+	w.eventually("the end of intake", func() bool { return !w.bridge.Status().Consuming })
+	close(pass)
+	<-stopped
+
+	require.Equal(t, window, w.stored())
+	w.back(rest)
+}
+
+// afterwards does something after an event was stored.
+type afterwards struct {
+	bridge.Events
+	do func(event.Envelope)
+}
+
+func (a afterwards) Publish(ctx context.Context, in streams.Incoming) (streams.Accepted, error) {
+	accepted, err := a.Events.Publish(ctx, in)
+	a.do(in.Envelope)
+	return accepted, err
 }
 
 func TestLogInTrouble(t *testing.T) { bothSubscribers(t, testLogInTrouble) }

@@ -137,6 +137,9 @@ func (w *windowed) ackOnce(of []handled) {
 }
 
 func (w *windowed) giveBack() {
+	if last := w.sub.state.get().LastAck; w.acked.Load() > 0 && w.sub.state.now().Sub(last) < closeTimeout {
+		settle(w.ch, w.sub.config.Queue.GenerateName(""))
+	}
 	// All that is not acknowledged, at once. Since RabbitMQ 4.3 this does not
 	// count as a failed delivery, while a channel's end does.
 	_ = w.ch.Nack(0, true, true)

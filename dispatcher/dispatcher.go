@@ -43,8 +43,11 @@ type Options struct {
 	Workers   int // events in hand at a time; 256
 	// Consume holds the bounds of delivery; its Workers are taken from above.
 	Consume streams.ConsumeOptions
-	Now     func() time.Time // nil: time.Now
-	Logger  *slog.Logger     // nil: discard
+	// Paused says why nothing may be begun although there is work, or "". It is
+	// asked before every step, also to end the pause. Nil: never.
+	Paused func() string
+	Now    func() time.Time // nil: time.Now
+	Logger *slog.Logger     // nil: discard
 	// Steady leaves out the jitter of pauses, so that a simulation can be repeated.
 	Steady bool
 }
@@ -62,6 +65,7 @@ type Dispatcher struct {
 	consume      streams.ConsumeOptions
 	settleWithin time.Duration // for recording results once the process stops
 	appendWithin time.Duration // for an append that is under way then, and for putting a claim back
+	paused       func() string
 	now          func() time.Time
 	logger       *slog.Logger
 	steady       bool
@@ -102,6 +106,9 @@ func (d *Dispatcher) setDefaults(o Options) {
 	}
 	if d.suppressions == nil {
 		d.suppressions = SuppressionList(nil)
+	}
+	if d.paused = o.Paused; d.paused == nil {
+		d.paused = func() string { return "" }
 	}
 	if d.now == nil {
 		d.now = time.Now
@@ -160,5 +167,9 @@ type Status struct {
 
 // Status may be called at any time.
 func (d *Dispatcher) Status() Status {
-	return Status{InHand: d.hand.len(), Steps: d.steps.Load(), Trouble: d.trouble.text()}
+	s := Status{InHand: d.hand.len(), Steps: d.steps.Load(), Trouble: d.trouble.text()}
+	if why := d.paused(); why != "" {
+		s.Trouble = "paused: " + why
+	}
+	return s
 }

@@ -20,6 +20,9 @@ func (d *Dispatcher) handle(ctx context.Context, del *streams.Delivery) {
 		return
 	}
 	defer putDown()
+	if err := d.waitOutPause(ctx); err != nil {
+		return // it is not acknowledged, and comes again
+	}
 	switch _, unreadable := del.Ref(); {
 	case del.FromEvents() && unreadable != nil:
 		err = d.buryUnreadable(ctx, del, unreadable)
@@ -43,6 +46,23 @@ func (d *Dispatcher) handle(ctx context.Context, del *streams.Delivery) {
 	if err := del.Ack(ctx); err != nil {
 		d.logger.Debug("acknowledgement lost: the delivery comes again and changes nothing", "key", wake.Key, "error", err)
 	}
+}
+
+// pauseLook is how often it is asked whether a pause is over.
+const pauseLook = time.Second
+
+// waitOutPause holds a delivery while nothing may be begun.
+func (d *Dispatcher) waitOutPause(ctx context.Context) error {
+	for d.paused() != "" {
+		select {
+		case <-d.stopped():
+			return errStopping
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(pauseLook):
+		}
+	}
+	return nil
 }
 
 // step decides by the state in the event's last record and acts, until an

@@ -69,6 +69,7 @@ func (p *progress) status() StreamStatus {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.now
+	s.Compared = p.started
 	s.Lag = s.Last - min(s.Last, s.Applied)
 	switch {
 	case s.Halt != nil:

@@ -89,6 +89,20 @@ type Status struct {
 // began, and goes on following it.
 func (s Status) Ready() bool { return s.Outcomes.Ready && s.DeadLetters.Ready }
 
+// Damaged says why the log is not to be trusted: it does not fit the ledger, or
+// was not compared with it yet. Empty: it fits.
+func (s Status) Damaged() string {
+	for _, stream := range []StreamStatus{s.Outcomes, s.DeadLetters} {
+		switch {
+		case stream.Halt != nil:
+			return "log and ledger do not fit: " + stream.Halt.Error()
+		case !stream.Compared:
+			return "log and ledger were not compared yet: " + cmp.Or(stream.Reason, "starting")
+		}
+	}
+	return ""
+}
+
 // StreamStatus says how far one stream is folded in.
 type StreamStatus struct {
 	Stream  string `json:"stream"`
@@ -96,7 +110,10 @@ type StreamStatus struct {
 	Last    uint64 `json:"last"`    // of the last entry known to be in the stream
 	Lag     uint64 `json:"lag"`     // at most so many entries are not in the store yet
 	Ready   bool   `json:"ready"`
-	Reason  string `json:"reason,omitempty"` // why it is not ready
+	// Compared says that since the start the ledger was compared with the stream
+	// and fits. Before that, the stream may have lost what the ledger knows.
+	Compared bool   `json:"compared"`
+	Reason   string `json:"reason,omitempty"` // why it is not ready
 	// Halt is set when it halted. It stays so until a restart.
 	Halt *HaltError `json:"halt,omitempty"`
 	// Problems counts the entries that were applied or kept although something

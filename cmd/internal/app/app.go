@@ -199,6 +199,7 @@ func (a *App) workParts(log *streams.Log, projection *projector.Projector) ([]fu
 		Log: log, Owner: a.dir.owner, Planner: a.out.planner, Channels: a.out.channels,
 		Suppressions: a.out.suppressions, Staleness: a.Config.Staleness.Std(),
 		Crashes: a.Config.Policy.Crashes, Logger: a.Logger,
+		Paused: func() string { return projection.Status().Damaged() },
 	})
 	if err != nil {
 		return nil, err

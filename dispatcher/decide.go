@@ -86,9 +86,10 @@ func (r rules) first(l look) decision {
 	return decision{action: actClaim, reason: "new"}
 }
 
-// otherCopy decides about a second copy in EVENTS of a known event.
+// otherCopy decides about a second copy in EVENTS of a known event. Of one that
+// was restored without its copy the digest is not known.
 func otherCopy(l look) decision {
-	if l.digest != l.ref.Digest {
+	if l.ref.Digest != "" && l.digest != l.ref.Digest {
 		return decision{action: actConflict, cause: event.CauseIDConflict, reason: "the identity is known with another body"}
 	}
 	return decision{action: actDuplicate, reason: "the event is known"}

@@ -93,10 +93,11 @@ func (f *follower) entry(ctx context.Context, sequence uint64) (streams.Entry, e
 	return f.stream.Entry(ctx, sequence)
 }
 
-// missing returns a halt unless the entry aged out in the meantime.
+// missing returns a halt unless the entry aged out in the meantime, or an operator
+// accepted that it is missing.
 func (f *follower) missing(ctx context.Context, sequence uint64) error {
 	info, err := f.info(ctx)
-	if err != nil || sequence < info.First {
+	if err != nil || sequence < info.First || passed(info.Gaps, sequence, sequence+1) > sequence {
 		return err
 	}
 	return gap(f.name, sequence, sequence+1)

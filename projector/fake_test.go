@@ -26,6 +26,7 @@ type slice struct {
 	first   uint64
 	entries []streams.Entry // in order; their sequences may have holes
 	last    uint64
+	gaps    []streams.Gap
 	down    error          // what Info and Entry answer instead
 	skips   map[uint64]int // Follow passes over the entry so many times
 	changed chan struct{}  // closed and replaced
@@ -89,7 +90,7 @@ func (s *slice) cut(last uint64, others ...streams.Entry) {
 func (s *slice) Info(ctx context.Context) (streams.StreamInfo, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return streams.StreamInfo{Created: s.created, First: s.first, Last: s.last, Messages: uint64(len(s.entries))}, cmp.Or(ctx.Err(), s.down)
+	return streams.StreamInfo{Created: s.created, First: s.first, Last: s.last, Messages: uint64(len(s.entries)), Gaps: s.gaps}, cmp.Or(ctx.Err(), s.down)
 }
 
 func (s *slice) Entry(ctx context.Context, sequence uint64) (streams.Entry, error) {

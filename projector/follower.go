@@ -101,6 +101,7 @@ func (f *follower) follow(ctx context.Context) error {
 	checkpoint.Stream, checkpoint.Created = f.name, info.Created
 	g.Go(func() error { return f.commitAll(ctx, queue, checkpoint) })
 	g.Go(func() error { return f.watch(ctx) })
+	g.Go(func() error { return f.scrub(ctx) })
 	g.Go(func() error {
 		defer close(queue)
 		err := f.stream.Follow(ctx, f.position+1, func(e streams.Entry) error { return f.see(ctx, e, queue) })
@@ -181,7 +182,7 @@ func (f *follower) see(ctx context.Context, e streams.Entry, queue chan<- item) 
 }
 
 // bridge returns nil if all entries between the position and next have aged
-// out, and an error otherwise: the second time a halt.
+// out, or may be passed over, and an error otherwise: the second time a halt.
 func (f *follower) bridge(ctx context.Context, next uint64) error {
 	info, err := f.info(ctx)
 	if err != nil {
@@ -192,6 +193,10 @@ func (f *follower) bridge(ctx context.Context, next uint64) error {
 		f.agedOut(missing, min(info.First, next)-1)
 		missing = f.position + 1
 	}
+	if accepted := passed(info.Gaps, missing, next); accepted > missing {
+		f.log.Warn("entries are missing, and passed over by an operator's word", "from", missing, "to", accepted-1)
+		f.position, missing = accepted-1, accepted
+	}
 	switch {
 	case missing == next:
 		return nil
@@ -200,6 +205,17 @@ func (f *follower) bridge(ctx context.Context, next uint64) error {
 	}
 	f.suspect = missing
 	return fmt.Errorf("entry %d came after %d: asking again", next, f.position)
+}
+
+// passed returns the first sequence from missing on, up to next, that no accepted
+// gap covers.
+func passed(gaps []streams.Gap, missing, next uint64) uint64 {
+	for _, g := range gaps {
+		if g.From <= missing && missing <= g.To {
+			missing = min(g.To+1, next)
+		}
+	}
+	return missing
 }
 
 // watch compares the checkpoint with the stream every so often, and more often

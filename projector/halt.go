@@ -33,13 +33,15 @@ func (e *HaltError) Error() string {
 func (e *HaltError) Remedy() string {
 	switch e.Reason {
 	case ReasonOtherStream:
-		return "if the stream was lost, restore it from a backup, and keep the ledger file: it knows what was sent. " +
-			"If it was made anew on purpose, stop tidings, move the ledger file away and start again: another is built from the streams"
+		return "if the stream was lost, keep the ledger file, it knows what was sent: stop tidings and restore the stream from a " +
+			"backup, or run tidings recover. If it was made anew on purpose, stop tidings, move the ledger file away and start " +
+			"again: another is built from the streams"
 	case ReasonLostTail, ReasonOtherEntry:
-		return "keep the ledger file, it knows what was sent; restore the stream from a backup. " +
-			"Without one, delete the ledger file to go on with what the log has: what it forgot may be sent again"
+		return "keep the ledger file, it knows what was sent. Stop tidings and restore the stream from a backup, or run " +
+			"tidings recover, which gives the log what the ledger knows"
 	case ReasonGap:
-		return "restore the stream from a backup: what the missing entries recorded may be sent again"
+		return "stop tidings and restore the stream from a backup, or run tidings recover, which gives the log what the " +
+			"ledger knows of the missing entries, and passes over the rest"
 	}
 	return "restart tidings"
 }

@@ -10,6 +10,7 @@ import (
 	"tidings/projector"
 	"tidings/store"
 	"tidings/store/storetest"
+	"tidings/streams"
 	"tidings/streams/event"
 )
 
@@ -33,7 +34,7 @@ func TestALedgerThatDoesNotFitItsStream(t *testing.T) {
 			damage: func(w *world) {
 				w.outcomes.change(func() { w.outcomes.created = w.outcomes.created.Add(time.Hour) })
 			},
-			reason: projector.ReasonOtherStream, sequence: 6, remedy: "keep the ledger file: it knows what was sent",
+			reason: projector.ReasonOtherStream, sequence: 6, remedy: "keep the ledger file, it knows what was sent",
 		},
 		"the stream lost its end": {
 			damage: func(w *world) { w.outcomes.cut(4) },
@@ -167,6 +168,47 @@ func TestGaps(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 3, row.Revision)
 		require.Zero(t, p.Status().Outcomes.Problems, "its older records may have aged out")
+	})
+	t.Run("a gap that an operator accepted is passed over, and its neighbours are not", func(t *testing.T) {
+		w := newWorld(t)
+		w.events(t, 5)
+		w.outcomes.remove(5)
+		w.outcomes.remove(6)
+		w.outcomes.remove(8)
+		w.outcomes.gaps = []streams.Gap{{From: 5, To: 6, Accepted: "ann: a power cut"}}
+		p, _, stop := w.run(t)
+		defer stop()
+		require.Equal(t, uint64(8), halted(t, p, outcomes).Sequence)
+		require.Equal(t, uint64(7), p.Status().Outcomes.Applied)
+	})
+	t.Run("an entry that was folded and is gone later is found when the stream is read through", func(t *testing.T) {
+		w := newWorld(t)
+		w.events(t, 3)
+		w.folded(t)
+		w.outcomes.remove(3)
+		p, _, stop := w.run(t)
+		defer stop()
+		halt := halted(t, p, outcomes)
+		require.Equal(t, projector.ReasonGap, halt.Reason)
+		require.Equal(t, uint64(3), halt.Sequence)
+	})
+	t.Run("unless an operator accepted that", func(t *testing.T) {
+		w := newWorld(t)
+		w.events(t, 3)
+		w.folded(t)
+		w.outcomes.remove(3)
+		w.outcomes.remove(6)
+		w.outcomes.gaps = []streams.Gap{{From: 3, To: 3, Accepted: "ann"}, {From: 6, To: 6, Accepted: "ann"}}
+		w.options.ScrubEvery = time.Millisecond
+		p, _, stop := w.run(t)
+		defer stop()
+		eventually(t, func() bool { return p.Status().Ready() })
+		ref := storetest.Ref("acme", 9)
+		before := len(w.log.Lines)
+		w.log.Record(ref, event.Claimed{})
+		w.outcomes.append(entriesOf(t, w.log.Lines[before:])...)
+		caughtUp(t, p, 7)
+		require.Nil(t, p.Status().Outcomes.Halt)
 	})
 	t.Run("holes in DEADLETTERS are letters that were dealt with", func(t *testing.T) {
 		w := newWorld(t)

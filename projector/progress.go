@@ -50,6 +50,13 @@ func (p *progress) applied(sequence uint64, problems int) {
 	})
 }
 
+// aim returns what must be in the store to be ready.
+func (p *progress) aim() uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.target
+}
+
 // stored says that the stream has an entry at sequence.
 func (p *progress) stored(sequence uint64) {
 	p.mu.Lock()

@@ -31,12 +31,14 @@ type Options struct {
 	CommitEvery time.Duration // longest time from an entry to its transaction; 0: 50 ms
 	BatchMax    int           // entries in one transaction; 0: 1000
 	VerifyEvery time.Duration // how often checkpoints are compared and old entries forgotten; 0: 1 minute
+	ScrubEvery  time.Duration // how often OUTCOMES is read again from its start, the first time when it is caught up with; 0: 24 h
 }
 
 func (o Options) withDefaults() Options {
 	o.CommitEvery = cmp.Or(o.CommitEvery, 50*time.Millisecond)
 	o.BatchMax = cmp.Or(o.BatchMax, 1000)
 	o.VerifyEvery = cmp.Or(o.VerifyEvery, time.Minute)
+	o.ScrubEvery = cmp.Or(o.ScrubEvery, 24*time.Hour)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -66,6 +68,21 @@ func (p *Projector) Run(ctx context.Context) error {
 	g.Go(func() error { p.outcomes.run(ctx); return nil })
 	g.Go(func() error { p.letters.run(ctx); return nil })
 	return g.Wait()
+}
+
+// Compare compares the checkpoints with their streams once, also before Run. It
+// returns a *[HaltError] where they do not fit, and errors of asking.
+func (p *Projector) Compare(ctx context.Context) error {
+	for _, f := range []*follower{p.outcomes, p.letters} {
+		checkpoint, err := f.store.Checkpoint(f.name)
+		if err != nil {
+			return err
+		}
+		if _, err := f.verify(ctx, checkpoint); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // CaughtUp blocks until the entry of OUTCOMES at sequence is in the store. It

@@ -17,7 +17,7 @@ type Row struct {
 	Type          string         `json:"type"`
 	CorrelationID string         `json:"correlation_id,omitempty"`
 	AMQPMessageID string         `json:"amqp_message_id,omitempty"` // where it is not the id, see [event.Ref]
-	Outcome       event.Outcome  `json:"outcome,omitempty"` // empty while the event is open
+	Outcome       event.Outcome  `json:"outcome,omitempty"`         // empty while the event is open
 	Phase         event.Phase    `json:"phase"`
 	Cause         event.Cause    `json:"cause,omitempty"` // of its dead letter
 	Messages      event.Counts   `json:"messages"`

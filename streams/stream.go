@@ -28,6 +28,8 @@ type StreamInfo struct {
 	Messages uint64
 	Bytes    uint64
 	MaxBytes int64 // -1: no limit
+	// Gaps are those that an operator accepted, in order, see [Outcomes.AcceptGap].
+	Gaps []Gap
 }
 
 // stream is what the streams have in common.
@@ -51,6 +53,7 @@ func (s *stream) Info(ctx context.Context) (StreamInfo, error) {
 	return StreamInfo{
 		Created: info.Created, First: info.State.FirstSeq, Last: info.State.LastSeq,
 		Messages: info.State.Msgs, Bytes: info.State.Bytes, MaxBytes: info.Config.MaxBytes,
+		Gaps: acceptedGaps(info.Config.Metadata),
 	}, nil
 }
 

@@ -70,7 +70,7 @@ func codeOf(err error) int {
 	switch {
 	case errors.Is(err, publish.ErrAddress), errors.Is(err, publish.ErrHeader), errors.Is(err, api.ErrBatch):
 		return exitUsage
-	case errors.Is(err, publish.ErrNoQueue):
+	case errors.Is(err, publish.ErrNoQueue), errors.Is(err, app.ErrNoLedger):
 		return exitNotFound
 	case errors.Is(err, publish.ErrRefused), errors.Is(err, app.ErrInUse):
 		return exitRefused

@@ -32,17 +32,9 @@ func TestOperateScripts(t *testing.T) {
 	cmds["letter"] = func(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Setenv(args[0], waitForLetter(ts, args[1]))
 	}
-	// message VARIABLE ID STATE sets a variable to the id of the event's message in that state.
+	// message VARIABLE ID STATE waits for a message of the event in that state, and sets a variable to its id.
 	cmds["message"] = func(ts *testscript.TestScript, _ bool, args []string) {
-		found, err := scriptClient(ts).Event(context.Background(), args[1], "")
-		ts.Check(err)
-		for _, m := range found.Messages {
-			if string(m.State) == args[2] {
-				ts.Setenv(args[0], m.ID)
-				return
-			}
-		}
-		ts.Fatalf("event %s has no message that is %s: %v", args[1], args[2], found.Messages)
+		ts.Setenv(args[0], waitForMessage(ts, args[1], args[2]))
 	}
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/operate", RequireExplicitExec: true, Cmds: cmds,
@@ -122,6 +114,21 @@ func waitForLetter(ts *testscript.TestScript, id string) string {
 		}
 	}
 	ts.Fatalf("no dead letter of %s within 30 s", id)
+	return ""
+}
+
+func waitForMessage(ts *testscript.TestScript, id, state string) string {
+	client := scriptClient(ts)
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		found, err := client.Event(context.Background(), id, "")
+		ts.Check(err)
+		for _, m := range found.Messages {
+			if string(m.State) == state {
+				return m.ID
+			}
+		}
+	}
+	ts.Fatalf("no message of %s that is %s within 30 s", id, state)
 	return ""
 }
 

@@ -49,6 +49,7 @@ func commands(c *cli) []*cobra.Command {
 		newDeadLetters(c),
 		newMessages(c),
 		newStatus(c),
+		newRecover(c),
 		newBench(c),
 		newHealthcheck(c),
 		newVersion(c),

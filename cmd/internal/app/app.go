@@ -83,7 +83,7 @@ func New(o Options) (_ *App, err error) {
 		return nil, err
 	}
 	a.onClose(a.out.close)
-	if a.store, err = store.Open(a.dir.file("ledger.db"), store.Options{}); err != nil {
+	if a.store, err = store.Open(a.dir.file(ledgerFile), store.Options{}); err != nil {
 		return nil, err
 	}
 	a.onClose(a.store.Close)

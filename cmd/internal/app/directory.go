@@ -21,6 +21,9 @@ type directory struct {
 	owner event.Owner // the instance stays with the directory, the boot is new
 }
 
+// ledgerFile is the ledger in a data directory.
+const ledgerFile = "ledger.db"
+
 // ErrInUse means, when an App is made, that another process has its data directory.
 var ErrInUse = errors.New("the data directory is in use by another tidings")
 

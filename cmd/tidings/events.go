@@ -15,7 +15,7 @@ import (
 
 func newEvents(c *cli) *cobra.Command {
 	return group("events", "What became of events",
-		newEventsList(c), newEventsShow(c), newEventsWhy(c))
+		newEventsList(c), newEventsShow(c), newEventsWhy(c), newEventsTail(c))
 }
 
 func newEventsList(c *cli) *cobra.Command {

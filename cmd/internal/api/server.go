@@ -31,6 +31,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -84,6 +85,9 @@ type Options struct {
 	// answer with a token carries it in the header Tidings-Ledger. It may be nil,
 	// and answers at once.
 	Behind func() string
+	// Records is what followers read, nil while the log is not open. It may be nil,
+	// for never.
+	Records func() Records
 	// Folded waits until the ledger has the entry of OUTCOMES at a sequence. It may be
 	// nil: then nothing is waited for.
 	Folded func(ctx context.Context, sequence uint64) error
@@ -105,8 +109,12 @@ type Options struct {
 // Server is the API's server.
 type Server struct {
 	Options
-	started time.Time
-	handler http.Handler
+	started   time.Time
+	handler   http.Handler
+	followers atomic.Int32
+	// serving ends when the server is to end: streams have no end of their own.
+	serving context.Context
+	end     context.CancelFunc
 }
 
 // New returns a server. It starts nothing.
@@ -116,6 +124,9 @@ func New(o Options) (*Server, error) {
 	}
 	if o.Desk == nil {
 		o.Desk = func() *letters.Desk { return nil }
+	}
+	if o.Records == nil {
+		o.Records = func() Records { return nil }
 	}
 	if o.Folded == nil {
 		o.Folded = func(context.Context, uint64) error { return nil }
@@ -141,6 +152,7 @@ func New(o Options) (*Server, error) {
 	o.MaxBody = cmp.Or(o.MaxBody, 8<<20)
 	o.Drain = cmp.Or(o.Drain, 5*time.Second)
 	s := &Server{Options: o, started: o.Now().UTC()}
+	s.serving, s.end = context.WithCancel(context.Background())
 	handler, err := s.routes()
 	s.handler = handler
 	return s, err
@@ -155,6 +167,7 @@ func (s *Server) routes() (http.Handler, error) {
 	s.registerOperate(api)
 	s.registerStatus(api)
 	s.registerPublish(mux, api.OpenAPI())
+	s.registerRecords(mux, api.OpenAPI())
 	spec, err := json.Marshal(api.OpenAPI())
 	if err != nil {
 		return nil, fmt.Errorf("api: describe: %w", err)
@@ -222,6 +235,7 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 func (s *Server) shutdown(ctx context.Context, server *http.Server) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.Drain)
 	defer cancel()
+	s.end()
 	if err := server.Shutdown(ctx); err != nil {
 		return server.Close() // the requests that are left had their time
 	}

@@ -92,7 +92,7 @@ func New(o Options) (_ *App, err error) {
 		return nil, err
 	}
 	a.api, err = api.New(api.Options{
-		Ledger: a.store, Door: &a.log, Letters: &a.log, Desk: a.desk.Load, Folded: a.folded, Token: token, Version: o.Version,
+		Ledger: a.store, Door: &a.log, Letters: &a.log, Records: a.log.records, Desk: a.desk.Load, Folded: a.folded, Token: token, Version: o.Version,
 		Parts: a.health, Behind: a.behind, Sources: a.sources, Streams: a.log.sizes, Logger: o.Logger,
 	})
 	return a, err

@@ -151,6 +151,14 @@ func (l *logPart) Payload(ctx context.Context, letter event.Letter) (io.Reader, 
 	return nil, errNoLog
 }
 
+// records returns what followers read, nil while the log is not open.
+func (l *logPart) records() api.Records {
+	if log := l.get(); log != nil {
+		return log.Outcomes
+	}
+	return nil
+}
+
 // sizes returns how full the streams are.
 func (l *logPart) sizes(ctx context.Context) ([]api.Stream, error) {
 	log := l.get()

@@ -30,6 +30,7 @@ type entry struct {
 	after       uint64
 	conditional bool
 	single      bool // never in a batch
+	parts       int  // of the batch that it commits; 0: none
 	size        int  // bytes, about
 
 	// Written by whoever commits the entry, before done is closed.

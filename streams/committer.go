@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/synadia-io/orbit.go/jetstreamext"
 )
@@ -96,7 +95,7 @@ func (c *committer) commitBatch(batch []*entry, sifts int) {
 		c.commitSingly(batch)
 		return
 	}
-	last, err := c.publishBatch(batch)
+	last, err := c.publisher.batch(batch)
 	switch {
 	case err == nil:
 		for i, e := range batch {
@@ -124,34 +123,6 @@ func (c *committer) siftAndCommit(batch []*entry, sifts int, refusal error) {
 		sifts = maxSifts // it is not about what can be read: let the server tell one by one
 	}
 	c.commitBatch(rest, sifts+1)
-}
-
-// publishBatch stores the entries as one batch, all or none, and returns the
-// sequence of the last.
-func (c *committer) publishBatch(batch []*entry) (uint64, error) {
-	msgs := make([]*nats.Msg, len(batch))
-	for i, e := range batch {
-		msgs[i] = e.msg
-	}
-	ctx, cancel := withAckWait(context.Background(), c.js.Conn())
-	defer cancel()
-	ack, err := jetstreamext.PublishMsgBatch(ctx, c.js, msgs, jetstreamext.BatchFlowControl{AckFirst: false})
-	stripBatch(msgs)
-	if err != nil {
-		return 0, publishError(err)
-	}
-	return ack.Sequence, nil
-}
-
-// stripBatch makes messages fit to be published again: with a batch header
-// left over, the server would wait for the rest of a batch that never comes.
-func stripBatch(msgs []*nats.Msg) {
-	for _, m := range msgs {
-		m.Reply = ""
-		m.Header.Del(jetstreamext.BatchIDHeader)
-		m.Header.Del(jetstreamext.BatchSeqHeader)
-		m.Header.Del(jetstreamext.BatchCommitHeader)
-	}
 }
 
 // siftConflicts finds the entries whose subject has moved on, with one request

@@ -15,8 +15,9 @@ import (
 	"tidings/streams/event"
 )
 
-// eventHeaders returns the headers of an event for EVENTS, and its message id.
-func eventHeaders(in *Incoming, identity event.Identity) (headers, string, error) {
+// eventHeaders returns the headers of an event for EVENTS, with room to
+// spare, and its message id.
+func eventHeaders(in *Incoming, identity event.Identity, spare int) (headers, string, error) {
 	e := &in.Envelope
 	id := e.ID // of an event whose key needs the sequence
 	if e.IDSource != event.IDContent {
@@ -41,7 +42,7 @@ func eventHeaders(in *Incoming, identity event.Identity) (headers, string, error
 		{HeaderCorrelation, e.CorrelationID},
 		{jetstream.MsgIDHeader, id},
 	}
-	n := 1 + len(e.Extensions)
+	n := 1 + len(e.Extensions) + spare
 	for i := range attributes {
 		if attributes[i].value != "" {
 			n++

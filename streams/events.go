@@ -17,6 +17,7 @@ type Events struct {
 	stream
 	commits  appender
 	identity event.Identity
+	spare    int // headers that commits may add
 }
 
 // Incoming is an event at the door.
@@ -84,7 +85,7 @@ func (e *Events) entry(in *Incoming) (*entry, error) {
 	if n := len(in.Envelope.Data); n > leastMaxData && n > e.MaxData() {
 		return nil, &TooLargeError{What: "payload", Size: n, Limit: e.MaxData()}
 	}
-	h, id, err := eventHeaders(in, e.identity)
+	h, id, err := eventHeaders(in, e.identity, e.spare)
 	if err != nil {
 		return nil, err
 	}

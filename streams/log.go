@@ -149,14 +149,15 @@ func (l *Log) wire(handles []jetstream.Stream, o Options) {
 		return stream{name: handles[i].CachedInfo().Config.Name, nc: l.nc, js: l.js, handle: handles[i], log: l.log, steady: o.Steady}
 	}
 	events, outs := newPublisher(l.nc, EventsStream), newPublisher(l.nc, OutcomesStream)
-	seen := newSeen(seenGeneration)
+	seen, spare := newSeen(seenGeneration), 0
 	if o.Durability == Strict {
+		spare = batchHeaders
 		l.events = newCommitter(events, l.js, policy{alone: seen.mark})
 		l.outs = newCommitter(outs, l.js, policy{sift: siftConflicts(l.js)})
 	} else {
 		l.events, l.outs = newPipeline(events), newPipeline(outs)
 	}
-	l.Events = &Events{stream: base(0), commits: l.events, identity: o.Identity}
+	l.Events = &Events{stream: base(0), commits: l.events, identity: o.Identity, spare: spare}
 	l.Outcomes = &Outcomes{stream: base(1), commits: l.outs, room: room{limit: handles[1].CachedInfo().Config.MaxBytes}}
 	l.Outcomes.tally = &tally{append: l.Outcomes.appendDuplicate, lost: l.lostDuplicates}
 	l.Oversize = &Oversize{stream: base(4)}

@@ -186,28 +186,31 @@ func (p *publisher) answer(m *nats.Msg) {
 	}
 	p.mu.Unlock()
 	if e != nil {
-		e.finish(p.decode(m))
+		e.finish(p.decode(m, e.parts))
 	}
 }
 
-// decode reads an answer.
-func (p *publisher) decode(m *nats.Msg) (sequence uint64, duplicate bool, err error) {
-	if sequence, duplicate, ok := p.decodePlain(m.Data); ok {
+// decode reads the answer to a message, or to a batch of that many parts.
+func (p *publisher) decode(m *nats.Msg, parts int) (sequence uint64, duplicate bool, err error) {
+	if sequence, duplicate, ok := p.decodePlain(m.Data); ok && parts == 0 {
 		return sequence, duplicate, nil
 	}
 	if len(m.Data) == 0 && m.Header.Get("Status") == "503" {
 		return 0, false, errNobody
 	}
 	var answer struct {
-		*jetstream.PubAck
-		Error *jetstream.APIError `json:"error"`
+		Stream    string              `json:"stream"`
+		Sequence  uint64              `json:"seq"`
+		Duplicate bool                `json:"duplicate"`
+		Count     int                 `json:"count"` // of a batch
+		Error     *jetstream.APIError `json:"error"`
 	}
 	switch err := json.Unmarshal(m.Data, &answer); {
 	case err != nil:
 		return 0, false, publishError(jetstream.ErrInvalidJSAck)
 	case answer.Error != nil:
 		return 0, false, publishError(answer.Error)
-	case answer.PubAck == nil || answer.Stream == "":
+	case answer.Stream == "" || answer.Count != parts:
 		return 0, false, publishError(jetstream.ErrInvalidJSAck)
 	}
 	return answer.Sequence, answer.Duplicate, nil

@@ -79,35 +79,36 @@ func encodeJSON(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// recordHeaders returns what followers route records by.
+// recordHeaders returns what followers route records by, with room to spare for
+// what an append adds.
 func recordHeaders(r event.Record) nats.Header {
-	h := nats.Header{
-		HeaderKey:        {string(r.Event.Key)},
-		HeaderGeneration: {strconv.Itoa(r.State.Generation)},
-		HeaderFinal:      {strconv.FormatBool(r.Final())},
-	}
-	setHeader(h, HeaderRecordID, r.ID)
-	setHeader(h, HeaderKind, string(r.Kind))
-	setHeader(h, HeaderOutcome, string(r.State.Outcome))
-	setRefHeaders(h, r.Event)
-	return h
+	h := newHeaders(10 + 1 + batchHeaders)
+	h.add(HeaderKey, string(r.Event.Key))
+	h.add(HeaderGeneration, strconv.Itoa(r.State.Generation))
+	h.add(HeaderFinal, strconv.FormatBool(r.Final()))
+	h.set(HeaderRecordID, r.ID)
+	h.set(HeaderKind, string(r.Kind))
+	h.set(HeaderOutcome, string(r.State.Outcome))
+	h.setRef(r.Event)
+	return h.Header
 }
 
-func setRefHeaders(h nats.Header, ref event.Ref) {
-	setHeader(h, HeaderTenant, ref.Tenant)
-	setHeader(h, HeaderSource, ref.Source)
-	setHeader(h, HeaderType, ref.Type)
-	setHeader(h, HeaderTraceparent, ref.Traceparent)
+func (h *headers) setRef(ref event.Ref) {
+	h.set(HeaderTenant, ref.Tenant)
+	h.set(HeaderSource, ref.Source)
+	h.set(HeaderType, ref.Type)
+	h.set(HeaderTraceparent, ref.Traceparent)
 }
 
 func duplicateHeaders(d event.Duplicate) nats.Header {
-	h := nats.Header{HeaderKey: {string(d.Event.Key)}}
-	setHeader(h, HeaderRecordID, d.ID)
-	setHeader(h, HeaderKind, string(event.KindDuplicate))
-	setHeader(h, HeaderOutcome, string(event.DuplicateOutcome))
-	setHeader(h, HeaderStage, string(d.Stage))
-	setRefHeaders(h, d.Event)
-	return h
+	h := newHeaders(9 + batchHeaders)
+	h.add(HeaderKey, string(d.Event.Key))
+	h.set(HeaderRecordID, d.ID)
+	h.set(HeaderKind, string(event.KindDuplicate))
+	h.set(HeaderOutcome, string(event.DuplicateOutcome))
+	h.set(HeaderStage, string(d.Stage))
+	h.setRef(d.Event)
+	return h.Header
 }
 
 func letterHeaders(l event.Letter, nonce string) nats.Header {

@@ -57,7 +57,7 @@ func notEmpty(s string) bool { return s != "" }
 func TestAnyEnvelopeComesBackAsItWas(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := Incoming{Envelope: envelopes.Draw(t, "envelope"), Nonce: hostile.Draw(t, "nonce")}
-		h, id, err := eventHeaders(&in, event.Identity{})
+		h, id, err := eventHeaders(&in, event.Identity{}, 0)
 		require.NoError(t, err)
 		require.Equal(t, headerSize(h.Header), h.size)
 		back := overTheWire(t, h.Header)
@@ -87,7 +87,7 @@ func FuzzEnvelope(f *testing.F) {
 			Extensions: map[string]string{name: value}, Data: data,
 		}}
 		in.Envelope.Identify()
-		h, _, err := eventHeaders(&in, event.Identity{})
+		h, _, err := eventHeaders(&in, event.Identity{}, 0)
 		require.NoError(t, err)
 		got, err := decodeEvent(overTheWire(t, h.Header), data, 1, time.Time{})
 		require.NoError(t, err)
@@ -105,7 +105,7 @@ func TestEventsAreCloudEventsInTheBinaryMode(t *testing.T) {
 			Extensions: map[string]string{"partitionkey": "p%", "type": "shadow", "Weird-Name": ""}, Data: []byte("{}"),
 		},
 	}
-	h, _, err := eventHeaders(&in, event.Identity{IgnoreSource: true})
+	h, _, err := eventHeaders(&in, event.Identity{IgnoreSource: true}, 0)
 	require.NoError(t, err)
 	flat := map[string]string{}
 	for name, values := range h.Header {
@@ -131,7 +131,7 @@ func TestWhatCannotBeAHeaderIsRefused(t *testing.T) {
 		"a year of five digits":           {Envelope: event.Envelope{Tenant: "t", ID: "1", OccurredAt: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, _, err := eventHeaders(&in, event.Identity{})
+			_, _, err := eventHeaders(&in, event.Identity{}, 0)
 			require.Error(t, err)
 		})
 	}

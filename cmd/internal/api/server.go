@@ -95,6 +95,8 @@ type Options struct {
 	Sources func() []Source
 	// Streams says how full the streams are; it may be nil.
 	Streams func(context.Context) ([]Stream, error)
+	// Metrics answers GET /metrics; nil: nothing does.
+	Metrics http.Handler
 	// Version is shown by status.
 	Version string
 	// MaxBody bounds the body of an event, or of a batch, in bytes; 8 MiB if zero.
@@ -168,6 +170,7 @@ func (s *Server) routes() (http.Handler, error) {
 	s.registerStatus(api)
 	s.registerPublish(mux, api.OpenAPI())
 	s.registerRecords(mux, api.OpenAPI())
+	s.registerMetrics(mux, api.OpenAPI())
 	spec, err := json.Marshal(api.OpenAPI())
 	if err != nil {
 		return nil, fmt.Errorf("api: describe: %w", err)

@@ -80,6 +80,23 @@ func (s *Server) registerStatus(api huma.API) {
 	}, s.getStatus)
 }
 
+// registerMetrics registers the endpoint for Prometheus, whose format the
+// library does not know.
+func (s *Server) registerMetrics(mux *http.ServeMux, spec *huma.OpenAPI) {
+	if s.Metrics == nil {
+		return
+	}
+	mux.Handle("GET /metrics", s.Metrics)
+	spec.AddOperation(&huma.Operation{
+		OperationID: "get-metrics", Method: http.MethodGet, Path: "/metrics", Tags: []string{"status"},
+		Summary: "Numbers for Prometheus",
+		Responses: map[string]*huma.Response{"200": {
+			Description: "In Prometheus' text format, or as OpenMetrics where that is asked for",
+			Content:     map[string]*huma.MediaType{"text/plain": {Schema: &huma.Schema{Type: "string"}}},
+		}},
+	})
+}
+
 func (s *Server) getHealth(context.Context, *struct{}) (*healthOutput, error) {
 	out := &healthOutput{}
 	out.Body.Status = "ok"

@@ -3,6 +3,7 @@ package api_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"testing"
 
@@ -34,6 +35,26 @@ func TestReadiness(t *testing.T) {
 	t.Run("no parts is [] and ready", func(t *testing.T) {
 		w.parts = nil
 		require.JSONEq(t, `{"ready":true,"parts":[]}`, text(t, w.ask(http.MethodGet, "/readyz", "")))
+	})
+}
+
+func TestMetrics(t *testing.T) {
+	w := newWorld(t)
+	t.Run("there are none where nobody has any", func(t *testing.T) {
+		problem(t, w.ask(http.MethodGet, "/metrics", ""), http.StatusNotFound)
+	})
+	w.options.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "up 1\n") })
+	w.serve()
+	t.Run("they are answered with the token", func(t *testing.T) {
+		res := w.ask(http.MethodGet, "/metrics", "")
+		require.Equal(t, http.StatusOK, res.StatusCode)
+		require.Equal(t, "up 1\n", text(t, res))
+	})
+	t.Run("and not without", func(t *testing.T) {
+		problem(t, w.ask(http.MethodGet, "/metrics", "", "Authorization", ""), http.StatusUnauthorized)
+	})
+	t.Run("the description lists them", func(t *testing.T) {
+		require.Contains(t, text(t, w.ask(http.MethodGet, "/openapi.json", "")), `"/metrics"`)
 	})
 }
 

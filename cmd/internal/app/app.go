@@ -17,16 +17,15 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
-	"tidings/bridge"
 	"tidings/cmd/internal/api"
 	"tidings/cmd/internal/config"
+	"tidings/cmd/internal/metrics"
 	"tidings/dispatcher"
 	"tidings/dispatcher/letters"
 	"tidings/dispatcher/steward"
@@ -50,6 +49,7 @@ type App struct {
 	dir     *directory
 	store   *store.Store
 	api     *api.Server
+	metrics *metrics.Metrics
 	out     outlets                      // planner, channels, suppressions
 	log     logPart                      // there once it is open
 	desk    atomic.Pointer[letters.Desk] // the same
@@ -91,9 +91,10 @@ func New(o Options) (_ *App, err error) {
 	if err != nil {
 		return nil, err
 	}
+	a.metrics = metrics.New(metrics.Options{Version: o.Version, Sources: a.statuses, Logger: o.Logger})
 	a.api, err = api.New(api.Options{
 		Ledger: a.store, Door: &a.log, Letters: &a.log, Records: a.log.records, Desk: a.desk.Load, Folded: a.folded, Token: token, Version: o.Version,
-		Parts: a.health, Behind: a.behind, Sources: a.sources, Streams: a.log.sizes, Logger: o.Logger,
+		Parts: a.health, Behind: a.behind, Sources: a.sources, Streams: a.log.sizes, Metrics: a.metrics.Handler(), Logger: o.Logger,
 	})
 	return a, err
 }
@@ -211,19 +212,13 @@ func (a *App) workParts(log *streams.Log, projection *projector.Projector) ([]fu
 	})
 	parts := []part{a.log.health, dispatcherHealth(d), projectorHealth(projection), stewardHealth(s)}
 	work := []func(context.Context) error{d.Run, afterCatchingUp(log, projection, s.Run)}
-	sources, bridges := a.Config.AllSources(), []*bridge.Bridge(nil)
-	if len(sources) == 0 {
-		a.Logger.Info("no AMQP_URL is set: events come by POST /v1/events alone")
+	bridges, err := a.newBridges()
+	if err != nil {
+		return nil, err
 	}
-	for _, source := range sources {
-		b, err := bridge.New(source.Config(), a.log.door.Load(), bridge.Options{Log: a.Logger, Probe: a.log.probe})
-		if err != nil {
-			return nil, fmt.Errorf("source %q: %w", source.Name, err)
-		}
-		bridges = append(bridges, b)
-		work, parts = append(work, b.Run), append(parts, bridgeHealth(source.Name, b))
+	for _, b := range bridges {
+		work, parts = append(work, b.Run), append(parts, bridgeHealth(b))
 	}
-	a.bridges.Store(bridges)
 	a.parts.Store(parts)
 	return work, nil
 }

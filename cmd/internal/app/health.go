@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 
-	"tidings/bridge"
 	"tidings/cmd/internal/api"
 	"tidings/dispatcher"
 	"tidings/dispatcher/steward"
@@ -60,21 +59,4 @@ func stewardHealth(s *steward.Steward) part {
 		alarm := s.Status().Alarm
 		return api.Part{Name: "steward", Ready: alarm == "", Reason: alarm}
 	}
-}
-
-func bridgeHealth(source string, b *bridge.Bridge) part {
-	return func(context.Context) api.Part {
-		s := b.Status()
-		return api.Part{Name: "bridge " + source, Ready: s.Ready(), Reason: s.Reason}
-	}
-}
-
-// sources says how the bridges are doing.
-func (a *App) sources() []api.Source {
-	var out []api.Source
-	bridges, _ := a.bridges.Load().([]*bridge.Bridge)
-	for _, b := range bridges {
-		out = append(out, api.Source(b.Status()))
-	}
-	return out
 }

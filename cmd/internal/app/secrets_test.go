@@ -109,7 +109,7 @@ sources:
 	})
 
 	t.Run("in what the API answers", func(t *testing.T) {
-		for _, path := range []string{"/v1/status", "/readyz", "/v1/events", "/v1/events/1/history", "/v1/deadletters", "/openapi.json"} {
+		for _, path := range []string{"/v1/status", "/readyz", "/v1/events", "/v1/events/1/history", "/v1/deadletters", "/metrics", "/openapi.json"} {
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, client.BaseURL+path, nil)
 			require.NoError(t, err)
 			req.Header.Set("Authorization", "Bearer "+client.Token)

@@ -2,6 +2,8 @@ package app_test
 
 import (
 	"fmt"
+	"io"
+	"net/http"
 	"testing"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -106,5 +108,22 @@ sources:
 			return inHand == 0
 		})
 		require.Equal(t, map[string][2]uint64{"amqp": {2, 0}, "till": {2, 0}, "far": {3, 1}}, took)
+	})
+	t.Run("and so does a scrape", func(t *testing.T) {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, client.BaseURL+"/metrics", nil)
+		require.NoError(t, err)
+		req.Header.Set("Authorization", "Bearer "+client.Token)
+		res, err := http.DefaultClient.Do(req)
+		require.NoError(t, err)
+		defer res.Body.Close()
+		body, err := io.ReadAll(res.Body)
+		require.NoError(t, err)
+		for _, line := range []string{
+			`tidings_bridge_acked_total{source="amqp"} 2`, `tidings_bridge_acked_total{source="far"} 3`,
+			`tidings_bridge_duplicates_total{source="far"} 1`, `tidings_bridge_ready{source="till"} 1`,
+			`tidings_bridge_held_seconds_count{source="far"} 3`, `tidings_bridge_in_hand{source="far"} 0`,
+		} {
+			require.Contains(t, string(body), line+"\n")
+		}
 	})
 }

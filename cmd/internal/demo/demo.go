@@ -188,7 +188,7 @@ func (d *demo) play(ctx context.Context, client *api.Client) (Report, error) {
 func (d *demo) ready(ctx context.Context, client *api.Client) error {
 	return poll(ctx, func() (bool, error) {
 		s, err := client.Status(ctx)
-		return err == nil && s.Ready && len(s.Parts) == 4, nil
+		return err == nil && s.Ready && len(s.Sources) == 1, nil
 	})
 }
 

@@ -216,9 +216,12 @@ func (c Config) watermill() wamqp.Config {
 	return wamqp.Config{
 		Connection: wamqp.ConnectionConfig{
 			AmqpURI: c.Address(),
-			AmqpConfig: &amqp.Config{Properties: amqp.Table{
-				"product": product, "connection_name": strings.TrimSpace(product + " " + c.Name),
-			}},
+			AmqpConfig: &amqp.Config{
+				Properties: amqp.Table{"product": product, "connection_name": strings.TrimSpace(product + " " + c.Name)},
+				// The broker's limit is ours: headers are in one frame, and one that is
+				// larger than we said we would read ends the connection.
+				FrameSize: amqp.FrameSizeUnlimited,
+			},
 			Reconnect: &wamqp.ReconnectConfig{
 				BackoffInitialInterval: c.Reconnect.Initial, BackoffMaxInterval: c.Reconnect.Max,
 				BackoffMultiplier: 2, BackoffRandomizationFactor: 0.5,

@@ -28,7 +28,7 @@ func (e *CrashLoopError) Error() string {
 	return fmt.Sprintf("crash-loop: the next message of queue %q cannot be read and ends every connection. "+
 		"Messages are taken one at a time now, so that a quorum queue with a delivery limit dead-letters this one alone. "+
 		"From a classic queue, or one without a limit, take it out. "+
-		"Headers may nest 32 deep, have 8192 names in a table, and no values of type L", e.Queue)
+		"Headers may nest 32 deep, have 8192 names in a table, no values of type L, and be no larger than the broker's frame_max", e.Queue)
 }
 
 // Unwrap returns how the last connection ended.
@@ -84,8 +84,14 @@ func (l crashLoop) window(normal int) int {
 // unreadable recognises the end of a connection over a message that the client
 // library cannot read.
 func unreadable(err error) error {
-	if broker, ok := errors.AsType[*amqp.Error](err); ok && strings.Contains(broker.Reason, amqp.ErrSyntax.Reason) {
-		return errUnreadable
+	broker, ok := errors.AsType[*amqp.Error](err)
+	if !ok {
+		return err
+	}
+	for _, reason := range []string{amqp.ErrSyntax.Reason, amqp.ErrFrameTooLarge.Reason} {
+		if strings.Contains(broker.Reason, reason) {
+			return errUnreadable
+		}
 	}
 	return err
 }

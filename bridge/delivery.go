@@ -23,7 +23,7 @@ import (
 func describe(d amqp.Delivery) (event.Delivery, error) {
 	headers, err := EncodeHeaders(d.Headers)
 	return event.Delivery{
-		Exchange: escapeText(d.Exchange), RoutingKey: escapeText(d.RoutingKey), Redelivered: d.Redelivered,
+		Exchange: EscapeText(d.Exchange), RoutingKey: EscapeText(d.RoutingKey), Redelivered: d.Redelivered,
 		Properties: properties(d), Headers: headers,
 	}, err
 }
@@ -54,7 +54,7 @@ func properties(d amqp.Delivery) map[string]string {
 	props := make(map[string]string)
 	for _, p := range textProperties(&d) {
 		if *p.value != "" {
-			props[p.name] = escapeText(*p.value)
+			props[p.name] = EscapeText(*p.value)
 		}
 	}
 	if d.DeliveryMode != 0 {

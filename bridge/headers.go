@@ -62,7 +62,7 @@ func appendTable(b []byte, t amqp.Table, depth int) ([]byte, error) {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(appendASCII(b, escapeText(name)), ':')
+		b = append(appendASCII(b, EscapeText(name)), ':')
 		if b, err = appendValue(b, t[name], depth+1); err != nil {
 			return nil, err
 		}
@@ -165,15 +165,17 @@ func base64JSON(data []byte) string {
 
 const nul = "\x00"
 
-// escapeText makes UTF-8 of any string. Almost all strings stay as they are.
-func escapeText(s string) string {
+// EscapeText makes UTF-8 of any string, so that JSON keeps it. Almost all strings
+// stay as they are; one that is not UTF-8, or starts with NUL, becomes NUL and its
+// base64.
+func EscapeText(s string) string {
 	if utf8.ValidString(s) && !strings.HasPrefix(s, nul) {
 		return s
 	}
 	return nul + base64.StdEncoding.EncodeToString([]byte(s))
 }
 
-// unescapeText undoes escapeText.
+// unescapeText undoes EscapeText.
 func unescapeText(s string) (string, error) {
 	rest, escaped := strings.CutPrefix(s, nul)
 	if !escaped {

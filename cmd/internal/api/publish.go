@@ -166,16 +166,16 @@ func kept(header http.Header) map[string]string {
 	properties := map[string]string{}
 	for name, values := range header {
 		if name = strings.ToLower(name); strings.HasPrefix(name, "ce-") {
-			properties[name] = strings.Join(values, ", ")
+			properties[name] = bridge.EscapeText(strings.Join(values, ", "))
 		}
 	}
 	for _, name := range plainHeaders() {
 		if v := header.Get(name); v != "" {
-			properties[name] = v
+			properties[name] = bridge.EscapeText(v)
 		}
 	}
 	if v := header.Get("Content-Type"); v != "" {
-		properties["content_type"] = v
+		properties["content_type"] = bridge.EscapeText(v)
 	}
 	return properties
 }

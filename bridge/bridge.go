@@ -18,7 +18,7 @@ import (
 type Options struct {
 	// Log is nil for none.
 	Log *slog.Logger
-	// Probe says whether the log can be reached. It is asked before the bridge
+	// Probe says why the log takes no events, nil if it does. It is asked before the bridge
 	// consumes, and after the window was given back until it answers nil. Nil:
 	// the bridge just tries.
 	Probe func(context.Context) error

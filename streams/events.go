@@ -107,6 +107,24 @@ func unavailable(err error) error {
 	return err
 }
 
+// Ready returns nil if events can be published, [ErrFull] if the stream has no
+// room to speak of, and [ErrUnavailable] if it does not answer. It asks the server.
+func (e *Events) Ready(ctx context.Context) error {
+	info, err := e.Info(ctx)
+	if err != nil {
+		return err
+	}
+	if limit := info.MaxBytes; limit > 0 && info.Bytes > uint64(limit-min(limit/100, roomToSpeakOf)) {
+		return fmt.Errorf("%s has %d of %d bytes: %w", e.name, info.Bytes, limit, ErrFull)
+	}
+	return nil
+}
+
+// roomToSpeakOf is the most that Ready asks for; else it is a hundredth of the
+// stream. A full stream is never full to the byte, as an event does not fit
+// before that.
+const roomToSpeakOf = 64 << 20
+
 // Get returns the event stored at a sequence, [ErrNotFound], or [ErrForeign] if
 // what is there is no event.
 func (e *Events) Get(ctx context.Context, sequence uint64) (StoredEvent, error) {

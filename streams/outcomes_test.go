@@ -289,10 +289,11 @@ func TestNewWorkStopsBeforeOutcomesIsFull(t *testing.T) {
 func TestFullStreamRefusesAndForgetsNothing(t *testing.T) {
 	for name, opt := range durabilities() {
 		t.Run(name, func(t *testing.T) {
-			l := streamstest.New(t, opt, func(o *streams.Options) { o.EventsMaxBytes = 256 << 10 })
+			l := streamstest.New(t, opt, func(o *streams.Options) { o.EventsMaxBytes = 1 << 20 })
+			require.NoError(t, l.Events.Ready(t.Context()))
 			var stored, full atomic.Int32
 			var wg sync.WaitGroup
-			for i := range 128 {
+			for i := range 256 {
 				wg.Go(func() {
 					e := order(fmt.Sprint(i))
 					e.Data = make([]byte, 8<<10)
@@ -313,6 +314,9 @@ func TestFullStreamRefusesAndForgetsNothing(t *testing.T) {
 			require.NoError(t, err)
 			require.EqualValues(t, stored.Load(), info.Messages)
 			require.EqualValues(t, 1, info.First)
+			require.ErrorIs(t, l.Events.Ready(t.Context()), streams.ErrFull)
+			require.NoError(t, l.Events.Trim(t.Context(), info.Last/2))
+			require.NoError(t, l.Events.Ready(t.Context()))
 		})
 	}
 }

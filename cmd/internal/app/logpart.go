@@ -188,7 +188,7 @@ func (l *logPart) sizes(ctx context.Context) ([]api.Stream, error) {
 	return out, nil
 }
 
-// probe says whether the log can be reached, and writes.
+// probe says why the log takes no events, nil if it does.
 func (l *logPart) probe(ctx context.Context) error {
 	log := l.get()
 	if log == nil {
@@ -201,8 +201,7 @@ func (l *logPart) probe(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	_, err := log.Events.Info(ctx)
-	return err
+	return log.Events.Ready(ctx)
 }
 
 func (l *logPart) health(ctx context.Context) api.Part {
@@ -212,7 +211,7 @@ func (l *logPart) health(ctx context.Context) api.Part {
 	} else if nc := l.conn.Load(); nc != nil && !nc.IsConnected() {
 		p.Reason = "the connection to NATS is lost: reconnecting"
 	} else if err := l.probe(ctx); err != nil {
-		p.Reason = "JetStream does not work: " + err.Error()
+		p.Reason = "the log takes no events: " + err.Error()
 	}
 	p.Ready = p.Reason == ""
 	return p

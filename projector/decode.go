@@ -36,6 +36,12 @@ func decodeOutcome(e streams.Entry) item {
 			return unknown(e, kind, "this is not a duplicate, although its header says so")
 		}
 		return newItem(e, func(tx *store.Tx) (string, error) { return "", tx.Duplicate(place, d) })
+	case event.KindOperation:
+		var op event.Operation
+		if err := json.Unmarshal(e.Data, &op); err != nil || op.ID == "" || !op.Letter.Key.Valid() || op.Event != "" && !op.Event.Valid() {
+			return unknown(e, kind, "this is not an operation, although its header says so")
+		}
+		return newItem(e, func(tx *store.Tx) (string, error) { return "", tx.Operation(place, op) })
 	case event.KindOpened, event.KindClaimed, event.KindWaiting, event.KindSettled, event.KindDead, event.KindLate:
 		r, err := event.DecodeRecord(e.Data)
 		if err != nil {

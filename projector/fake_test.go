@@ -148,6 +148,9 @@ func entryOf(t require.TestingT, l storetest.Line) streams.Entry {
 	case l.Duplicate != nil:
 		key = l.Duplicate.Event.Key
 		e.Subject = "audit." + l.Duplicate.Event.Tenant
+	case l.Operation != nil:
+		kind, key = event.KindOperation, l.Operation.Letter.Key
+		e.Subject = "audit." + l.Operation.Tenant
 	default:
 		kind, key = l.Unknown.Kind, l.Unknown.Key
 		e.Subject = "plans.1"

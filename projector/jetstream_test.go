@@ -43,12 +43,17 @@ func (w *writer) write(t *testing.T, lines []storetest.Line) uint64 {
 			w.last[l.Record.Event.Key] = p.Sequence
 		case l.Duplicate != nil:
 			require.NoError(t, w.log.Outcomes.AppendDuplicate(ctx, *l.Duplicate))
+		case l.Operation != nil:
+			_, err := w.log.Outcomes.AppendOperation(ctx, *l.Operation)
+			require.NoError(t, err)
 		default:
 			m := nats.NewMsg("plans.p1")
 			m.Header.Set(streams.HeaderKind, string(l.Unknown.Kind))
 			m.Data = l.Unknown.Data
-			_, err := w.js.PublishMsg(ctx, m)
-			require.NoError(t, err)
+			eventually(t, func() bool { // the connection may not be back yet
+				_, err := w.js.PublishMsg(ctx, m)
+				return err == nil
+			})
 		}
 	}
 	info, err := w.log.Outcomes.Info(ctx)

@@ -12,7 +12,8 @@ type Place struct {
 	Time     time.Time // when the stream stored it
 }
 
-// Entry is one line of the audit: a record without its state, a duplicate, or
+// Entry is one line of the audit: a record without its state, a duplicate, what an
+// operator did about a delivery, or
 // something that this version does not understand and keeps as it is.
 type Entry struct {
 	Sequence uint64     `json:"sequence"`  // in OUTCOMES
@@ -29,8 +30,9 @@ type Entry struct {
 	Outcome    event.Outcome `json:"outcome,omitempty"`
 	Facts      event.Facts   `json:"facts,omitempty"`
 
-	Redelivery *Redelivery `json:"redelivery,omitempty"` // of a duplicate
-	Unknown    *Unknown    `json:"unknown,omitempty"`    // of anything else
+	Redelivery *Redelivery      `json:"redelivery,omitempty"` // of a duplicate
+	Operation  *event.Operation `json:"operation,omitempty"`  // of an operator, on a delivery
+	Unknown    *Unknown         `json:"unknown,omitempty"`    // of anything else
 }
 
 // Redelivery is where an event came from that was already known.
@@ -56,6 +58,12 @@ func recordEntry(p Place, r event.Record) Entry {
 		Sequence: p.Sequence, StoredAt: p.Time.UTC(), Key: r.Event.Key, Kind: r.Kind, ID: r.ID, At: r.At,
 		Revision: r.State.Revision, Generation: r.State.Generation,
 		Phase: r.State.Phase, Outcome: r.State.Outcome, Facts: r.Facts,
+	}
+}
+
+func operationEntry(p Place, op event.Operation) Entry {
+	return Entry{
+		Sequence: p.Sequence, StoredAt: p.Time.UTC(), Key: op.Letter.Key, Kind: event.KindOperation, ID: op.ID, At: op.At, Operation: &op,
 	}
 }
 

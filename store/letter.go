@@ -21,6 +21,9 @@ type Letter struct {
 	At         time.Time        `json:"at"`
 	Size       int64            `json:"size"`     // of the payload in bytes
 	Sequence   uint64           `json:"sequence"` // in DEADLETTERS
+	// Over says that an operator has ended the letter of a delivery, so that it is
+	// about to be removed.
+	Over bool `json:"over,omitempty"`
 }
 
 // NewLetter returns the line of the list for the letter l at sequence.

@@ -36,10 +36,11 @@ func (t *Tx) Oldest() uint64 {
 
 // trimmed is the part of an Entry that Trim needs.
 type trimmed struct {
-	Sequence   uint64      `json:"sequence"`
-	Key        event.Key   `json:"key"`
-	ID         string      `json:"id"`
-	Redelivery *Redelivery `json:"redelivery"`
+	Sequence   uint64           `json:"sequence"`
+	Key        event.Key        `json:"key"`
+	ID         string           `json:"id"`
+	Redelivery *Redelivery      `json:"redelivery"`
+	Operation  *event.Operation `json:"operation"`
 }
 
 func (t *Tx) below(first uint64, limit int) (old []trimmed, more bool, err error) {
@@ -62,6 +63,12 @@ func (t *Tx) below(first uint64, limit int) (old []trimmed, more bool, err error
 }
 
 func (t *Tx) trim(e trimmed) error {
+	if e.Operation != nil {
+		if err := t.forgetOperation(*e.Operation, e.Sequence); err != nil {
+			return err
+		}
+		return t.tx.Bucket(bucketDuplicates).Delete(duplicateKey(e.Key, e.ID))
+	}
 	if err := t.forget(e.Key, e.Sequence); err != nil || e.Key == "" {
 		return err
 	}

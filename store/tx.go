@@ -86,6 +86,7 @@ func (t *Tx) Duplicate(p Place, d event.Duplicate) error {
 type seenAt struct {
 	Sequence uint64 `json:"sequence"`
 	Count    int    `json:"count"`
+	Letter   uint64 `json:"letter,omitempty"` // of an operation: the letter that it ended
 }
 
 // seen notes the place of a duplicate, and takes the entry that it repeats out

@@ -16,6 +16,9 @@ func (t *Tx) Letter(l Letter) error {
 	if err != nil || before != nil && before.Sequence >= l.Sequence {
 		return err
 	}
+	if l.Over, err = t.ended(l.Key, l.Sequence); err != nil {
+		return err
+	}
 	if err := putJSON(t.tx.Bucket(bucketLetters), []byte(l.Key), l); err != nil {
 		return err
 	}

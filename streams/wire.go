@@ -111,6 +111,15 @@ func duplicateHeaders(d event.Duplicate) nats.Header {
 	return h.Header
 }
 
+func operationHeaders(op event.Operation) nats.Header {
+	h := nats.Header{HeaderKey: {string(op.Letter.Key)}}
+	setHeader(h, HeaderRecordID, op.ID)
+	setHeader(h, HeaderKind, string(event.KindOperation))
+	setHeader(h, HeaderTenant, op.Tenant)
+	setHeader(h, HeaderCause, string(op.Letter.Cause))
+	return h
+}
+
 func letterHeaders(l event.Letter, nonce string) nats.Header {
 	h := nats.Header{
 		HeaderKey:        {string(l.Key)},

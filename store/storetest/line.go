@@ -12,12 +12,13 @@ import (
 	"tidings/streams/event"
 )
 
-// Line is one entry of OUTCOMES. One of Record, Duplicate and Unknown is set.
+// Line is one entry of OUTCOMES. One of Record, Duplicate, Operation and Unknown is set.
 type Line struct {
 	Sequence  uint64
 	Time      time.Time
 	Record    *event.Record
 	Duplicate *event.Duplicate
+	Operation *event.Operation
 	Unknown   *Unknown
 }
 
@@ -39,6 +40,8 @@ func (l Line) Apply(tx *store.Tx) error {
 		return tx.Record(p, *l.Record)
 	case l.Duplicate != nil:
 		return tx.Duplicate(p, *l.Duplicate)
+	case l.Operation != nil:
+		return tx.Operation(p, *l.Operation)
 	default:
 		return tx.Unknown(p, l.Unknown.Key, l.Unknown.Kind, store.Unknown{Subject: "plans.1", Problem: "new", Data: l.Unknown.Data})
 	}
@@ -53,6 +56,8 @@ func (l Line) Data(t require.TestingT) []byte {
 		data, err = event.EncodeRecord(*l.Record)
 	case l.Duplicate != nil:
 		data, err = json.Marshal(l.Duplicate)
+	case l.Operation != nil:
+		data, err = json.Marshal(l.Operation)
 	default:
 		data = l.Unknown.Data
 	}
@@ -113,6 +118,21 @@ func (l *Log) Duplicate(ref event.Ref, nonce string) event.Duplicate {
 	return d
 }
 
+// Operation appends what an operator did about a dead letter that is a delivery, by
+// which it has become an event, if ref is not nil. The same id is the same
+// operation, appended again.
+func (l *Log) Operation(id string, letter event.OperationLetter, ref *event.Ref) event.Operation {
+	op := event.Operation{
+		ID: id, Schema: event.Schema, Kind: event.KindOperation, At: l.now(), Tenant: "acme",
+		Action: event.OperationDiscarded, Operator: "ann", Reason: "a test", Letter: letter,
+	}
+	if ref != nil {
+		op.Action, op.Event, op.Sequence = event.OperationRequeued, ref.Key, ref.Sequence
+	}
+	l.append(Line{Operation: &op})
+	return op
+}
+
 // Unknown appends an entry of a kind that does not exist yet.
 func (l *Log) Unknown(u Unknown) { l.append(Line{Unknown: &u}) }
 
@@ -139,6 +159,13 @@ func Draw(t *rapid.T, most int) *Log {
 				u = Unknown{Key: ref.Key, Kind: "annotated", Data: []byte(`{"note":"later"}`)}
 			}
 			l.Unknown(u)
+		case 3:
+			letter := event.OperationLetter{Key: event.NewKey("letter", fmt.Sprint(n)), Sequence: uint64(n + 1), Cause: event.CauseUndecodable}
+			became := &ref
+			if rapid.Bool().Draw(t, "discarded") {
+				became = nil
+			}
+			l.Operation(fmt.Sprint("op", n, became == nil), letter, became)
 		default:
 			l.Record(ref, drawFacts(t, ref, l.State(ref.Key), l.now())...)
 		}

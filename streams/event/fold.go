@@ -170,9 +170,11 @@ func (s *State) plan(at time.Time, f Planned) {
 		})
 	}
 	s.nameInClaim()
-	if s.Lost != nil && (s.Lost.covers(len(s.Messages)) || s.Lost.Config != f.Config) {
+	if s.Lost != nil && (s.Lost.covers(len(f.Messages)) || s.Lost.Config != f.Config) {
 		for i := range s.Messages {
-			s.Messages[i].State = MessageUncertain
+			if m := &s.Messages[i]; m.State != MessageDelivered { // of a generation before an edit
+				m.State = MessageUncertain
+			}
 		}
 	}
 	s.Lost = nil
@@ -247,7 +249,7 @@ func (s *State) requeued(at time.Time, f Requeued) {
 	s.Discarded = false
 	if f.Edit != nil {
 		s.Edited = &Edited{Generation: f.Generation, Digest: f.Edit.Digest, Size: f.Edit.Size}
-		s.Messages = slices.DeleteFunc(s.Messages, func(m Message) bool { return m.State != MessageDelivered })
+		s.Messages = slices.DeleteFunc(s.Messages, s.leavesPlan)
 	}
 	if len(s.Messages) == 0 || f.Edit != nil {
 		s.Planned, s.Nothing = false, "" // what was missing may be there now
@@ -259,6 +261,16 @@ func (s *State) requeued(at time.Time, f Requeued) {
 			m.State, m.Done, m.Reason, m.RetryAfter, m.ChangedAt = MessagePending, false, "", time.Time{}, at
 		}
 	}
+}
+
+// leavesPlan reports whether a message is taken out of the plan by an edit. Its calls
+// were made nevertheless.
+func (s *State) leavesPlan(m Message) bool {
+	if m.State == MessageDelivered {
+		return false
+	}
+	s.EarlierTries += m.Tries
+	return true
 }
 
 func (f Requeued) names(id string) bool {

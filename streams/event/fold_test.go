@@ -353,6 +353,10 @@ func TestHistoryLeadsToState(t *testing.T) {
 			[]change{claimA, {plan(hold, hold), tried("m1", event.TryDelivered), tried("m2", event.TryUnknown), gaveUp("m2", "held"), event.Dead{Cause: event.CauseUncertain}}, {event.Requeued{Generation: 1, Edit: &event.Edit{Digest: "d"}}}, {claimed(ownerB), plan(hold, hold)}},
 			want{phase: event.PhaseClaimed, messages: []string{"m1 delivered", "m2 pending"}, open: 1, generation: 1},
 		},
+		"a crash before the plan after an edit leaves no doubt about what was delivered": {
+			[]change{claimA, {plan(hold, hold), tried("m1", event.TryDelivered), tried("m2", event.TryUnknown), gaveUp("m2", "held"), event.Dead{Cause: event.CauseUncertain}}, {event.Requeued{Generation: 1, Edit: &event.Edit{Digest: "d"}}}, {claimed(ownerB)}, {crashed("r4"), claimed(ownerB), plan(hold, hold)}},
+			want{phase: event.PhaseClaimed, messages: []string{"m1 delivered", "m2 uncertain"}, generation: 1, crashes: 1},
+		},
 		"a discarded dead letter has ended for good": {
 			[]change{claimA, {event.Dead{Cause: event.CauseTemplateError}}, {event.Discarded{Operator: "ann", Reason: "a test"}}},
 			want{phase: event.PhaseSettled},
@@ -451,6 +455,12 @@ func TestRounds(t *testing.T) {
 		require.Zero(t, s.Due)
 		require.Equal(t, 1, s.Message("m1").RoundTries)
 		require.Equal(t, 4, s.Message("m1").Tries)
+		require.Equal(t, 4, s.Tries())
+	})
+	t.Run("calls for messages that an edit took out of the plan are counted still", func(t *testing.T) {
+		s := continued(first, roundOne, change{triedInRound(1, "m1", event.TryTransient), gaveUp("m1", "rounds_exhausted"), settle},
+			change{event.Requeued{Generation: 1, Edit: &event.Edit{Digest: "d"}}})
+		require.Empty(t, s.Messages)
 		require.Equal(t, 4, s.Tries())
 	})
 	t.Run("a result of a round before does not use the budget of this one", func(t *testing.T) {

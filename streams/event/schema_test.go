@@ -28,10 +28,13 @@ func schemas(t *testing.T) map[string]*jsonschema.Schema {
 	duplicate := g.document("duplicate", event.Duplicate{})
 	property(t, duplicate, "kind").Const = event.KindDuplicate
 
+	operation := g.document("operation", event.Operation{})
+	property(t, operation, "kind").Const = event.KindOperation
+
 	letter := g.document("letter", event.Letter{})
 	data := property(t, letter, "data_base64")
 	data.Type, data.AnyOf = "", []*jsonschema.Schema{{Type: "string"}, {Type: "null"}} // null: there was no body
-	return map[string]*jsonschema.Schema{"record": record, "duplicate": duplicate, "letter": letter}
+	return map[string]*jsonschema.Schema{"record": record, "duplicate": duplicate, "operation": operation, "letter": letter}
 }
 
 type generator struct {
@@ -247,6 +250,7 @@ func TestSchemasRefuseWhatIsBroken(t *testing.T) {
 		"a state that is text":            {"record", record, [2]string{`"state": {`, `"state": "x", "was": {`}},
 		"a message without its state":     {"record", record, [2]string{`"state": "pending"`, `"State": "pending"`}},
 		"a duplicate of another kind":     {"duplicate", encode(t, sampleDuplicate()), [2]string{`"kind": "duplicate"`, `"kind": "late"`}},
+		"an operation of nobody":          {"operation", encode(t, sampleOperation()), [2]string{`"operator":`, `"Operator":`}},
 		"a letter without a cause":        {"letter", encode(t, sampleEventLetter()), [2]string{`"cause":`, `"Cause":`}},
 		"a letter whose data is no text":  {"letter", encode(t, sampleEventLetter()), [2]string{`"data_base64": "`, `"data_base64": 7, "was": "`}},
 	}

@@ -54,7 +54,9 @@ type State struct {
 	Lost *Lost `json:"lost,omitempty"`
 	// Edited is the payload in force where an operator replaced the event's own.
 	Edited *Edited `json:"edited,omitempty"`
-	Cause  Cause   `json:"cause,omitempty"` // of a dead letter
+	// EarlierTries counts provider calls for messages that an edit took out of the plan.
+	EarlierTries int   `json:"earlier_tries,omitempty"`
+	Cause        Cause `json:"cause,omitempty"` // of a dead letter
 	// Discarded says that an operator ended the dead letter for good.
 	Discarded bool      `json:"discarded,omitempty"`
 	Outcome   Outcome   `json:"outcome,omitempty"`   // once it has ended
@@ -135,7 +137,7 @@ func (s State) Counts() Counts {
 
 // Tries returns the number of provider calls recorded over all generations.
 func (s State) Tries() int {
-	n := 0
+	n := s.EarlierTries
 	for _, m := range s.Messages {
 		n += m.Tries
 	}

@@ -46,6 +46,9 @@ func (s *Server) withStatus(page store.Page[store.Letter]) (LetterLines, error) 
 
 func (s *Server) lineOf(l store.Letter) (LetterLine, error) {
 	line := LetterLine{Letter: l, Status: LetterDead}
+	if l.Over {
+		line.Status = letterOver
+	}
 	if l.Kind != event.LetterEvent {
 		return line, nil
 	}

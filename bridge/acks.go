@@ -1,23 +1,31 @@
 package bridge
 
 import (
-	"cmp"
-	"runtime"
 	"slices"
 	"sync"
+	"time"
 )
 
+// ackDelay is how long an acknowledgement may wait for others.
+const ackDelay = 2 * time.Millisecond
+
 // acks puts together what is to be acknowledged on one channel, so that one
-// acknowledgement stands for many: the broker looks for each in its list of
-// what is outstanding, and each is a write of its own.
+// acknowledgement stands for many: each is a write of its own here, and in a
+// quorum queue an entry of the log that its replicas have to agree on.
 //
-// Nothing waits for a timer or for a delivery that takes longer: what has ended
-// while acknowledgements were written is acknowledged next.
+// What has ended waits until many have and nothing before them is outstanding,
+// or nothing is outstanding at all. What waits behind a delivery that takes
+// longer does so for at most twice ackDelay.
 type acks struct {
-	mu    sync.Mutex // guards what follows
-	busy  bool       // somebody is acknowledging, and will see to the queue
-	queue []handled
-	// outstanding are the tags taken and not queued or acknowledged yet, in order.
+	many int    // how many are worth an acknowledgement
+	wait func() // has late called after ackDelay; it is called with mu held
+
+	mu      sync.Mutex // guards what follows
+	busy    bool       // somebody is acknowledging, and will call next
+	waiting bool       // late will be called
+	due     bool       // late was called
+	ended   []*held    // in order of their tags
+	// outstanding are the tags taken and not ended yet, in order.
 	outstanding []uint64
 }
 
@@ -28,35 +36,96 @@ func (a *acks) took(tag uint64) {
 	a.outstanding = append(a.outstanding, tag)
 }
 
-// add queues h, and reports whether the caller must call next until there is
-// nothing; else somebody else does.
-func (a *acks) add(h handled) bool {
+// add notes that h has ended, and reports whether the caller must call next until
+// there is nothing.
+func (a *acks) add(h *held) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if i, ok := slices.BinarySearch(a.outstanding, h.delivery.DeliveryTag); ok {
+	if i, ok := slices.BinarySearch(a.outstanding, h.DeliveryTag); ok {
 		a.outstanding = slices.Delete(a.outstanding, i, i+1)
 	}
-	a.queue = append(a.queue, h)
-	first := !a.busy
-	a.busy = true
-	return first
+	i, _ := a.search(h.DeliveryTag)
+	a.ended = slices.Insert(a.ended, i, h)
+	return a.begin()
 }
 
-// next returns what is queued. One acknowledgement of the last of together is
-// enough for all of it, since nothing before that is outstanding; what is alone
-// needs one each.
-func (a *acks) next() (together, alone []handled) {
-	runtime.Gosched() // what can end now ends first
+// late reports whether the caller must call next until there is nothing, because
+// something waits for too long.
+func (a *acks) late() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	batch := a.queue
-	a.queue, a.busy = nil, len(batch) > 0
-	slices.SortFunc(batch, func(x, y handled) int { return cmp.Compare(x.delivery.DeliveryTag, y.delivery.DeliveryTag) })
-	n := len(batch)
-	if len(a.outstanding) > 0 {
-		n, _ = slices.BinarySearchFunc(batch, a.outstanding[0], func(h handled, tag uint64) int {
-			return cmp.Compare(h.delivery.DeliveryTag, tag)
-		})
+	a.waiting, a.due = false, true
+	return a.begin()
+}
+
+// begin is called with mu held, like all that follows but next.
+func (a *acks) begin() bool {
+	switch {
+	case a.busy:
+		return false
+	case a.worth() > 0 || a.due:
+		a.busy = true
+		return true
 	}
-	return batch[:n], batch[n:]
+	a.sleep()
+	return false
+}
+
+// worth returns how many one acknowledgement is for, 0 if it should wait.
+func (a *acks) worth() int {
+	if len(a.outstanding) == 0 {
+		return len(a.ended)
+	}
+	n, _ := a.search(a.outstanding[0])
+	if n < a.many && !a.due {
+		return 0
+	}
+	return n
+}
+
+// search returns where a tag is, or would be, in what has ended.
+func (a *acks) search(tag uint64) (int, bool) {
+	return slices.BinarySearchFunc(a.ended, tag, func(h *held, tag uint64) int {
+		switch {
+		case h.DeliveryTag < tag:
+			return -1
+		case h.DeliveryTag > tag:
+			return 1
+		}
+		return 0
+	})
+}
+
+// sleep has late called if there is a reason to.
+func (a *acks) sleep() {
+	if len(a.ended) > 0 && !a.waiting {
+		a.waiting = true
+		a.wait()
+	}
+}
+
+// next returns what to acknowledge now. One acknowledgement of the last of
+// together is enough for all of it, since nothing before that is outstanding;
+// what is alone needs one each.
+func (a *acks) next() (together, alone []*held) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n := a.worth()
+	together = slices.Clone(a.ended[:n])
+	rest := a.ended[:0]
+	for _, h := range a.ended[n:] {
+		if a.due && h.waited {
+			alone = append(alone, h)
+			continue
+		}
+		h.waited = h.waited || a.due
+		rest = append(rest, h)
+	}
+	clear(a.ended[len(rest):])
+	a.ended, a.due = rest, false
+	if len(together)+len(alone) == 0 {
+		a.busy = false
+		a.sleep()
+	}
+	return together, alone
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill"
 	wamqp "github.com/ThreeDotsLabs/watermill-amqp/v2/pkg/amqp"
 	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/cenkalti/backoff/v5"
 
 	"tidings/streams/event"
 )
@@ -145,20 +146,23 @@ var errGivenBack = fmt.Errorf("the delivery is given back: %w", context.Canceled
 // handle brings one message to the door. When it returns nil, the Router has
 // the delivery acknowledged.
 func (b *Bridge) handle(msg *message.Message) error {
-	arrival := b.arrival(msg)
-	g := gripOf(msg.Context())
-	pause := newBackOff(&wamqp.ReconnectConfig{
-		BackoffInitialInterval: 100 * time.Millisecond, BackoffMaxInterval: 5 * time.Second,
-		BackoffMultiplier: 2, BackoffRandomizationFactor: 0.5,
-	})
+	h := heldOf(msg)
+	arrival := b.arrival(h)
+	var pause *backoff.ExponentialBackOff // most need none
 	for {
-		receipt, err := b.accept(msg.Context(), arrival)
+		receipt, err := b.accept(h, arrival)
 		if err == nil {
 			b.state.accepted(receipt)
 			return nil
 		}
 		arrival.Again = true
-		if !b.hold(msg.Context(), g, err, pause.NextBackOff()) {
+		if pause == nil {
+			pause = newBackOff(&wamqp.ReconnectConfig{
+				BackoffInitialInterval: 100 * time.Millisecond, BackoffMaxInterval: 5 * time.Second,
+				BackoffMultiplier: 2, BackoffRandomizationFactor: 0.5,
+			})
+		}
+		if !b.hold(h.session, err, pause.NextBackOff()) {
 			return errGivenBack
 		}
 	}
@@ -168,20 +172,24 @@ func (b *Bridge) handle(msg *message.Message) error {
 // It is longer than any answer takes, but for what comes in many parts.
 const acceptTimeout = 20 * time.Second
 
-func (b *Bridge) accept(ctx context.Context, a Arrival) (Receipt, error) {
-	ctx, cancel := context.WithTimeout(ctx, acceptTimeout+time.Duration(len(a.Body)>>20)*time.Second)
+func (b *Bridge) accept(h *held, a Arrival) (Receipt, error) {
+	parts := len(a.Body) >> 20
+	if parts == 0 {
+		return b.door.Accept(h.session.within(), a)
+	}
+	ctx, cancel := context.WithTimeout(h.session.ctx, acceptTimeout+time.Duration(parts)*time.Second)
 	defer cancel()
 	return b.door.Accept(ctx, a)
 }
 
 // hold waits before the door is tried again, and reports whether it makes sense.
-func (b *Bridge) hold(ctx context.Context, g grip, err error, pause time.Duration) bool {
-	if g.over(ctx) {
+func (b *Bridge) hold(ss *session, err error, pause time.Duration) bool {
+	if ss.over() {
 		return false
 	}
 	left := b.config.HoldFor - b.opts.Now().Sub(b.state.refused(err))
 	if left <= 0 {
-		g.giveBack(err)
+		ss.giveBack(err)
 		return false
 	}
 	timer := time.NewTimer(min(pause, left))
@@ -189,18 +197,17 @@ func (b *Bridge) hold(ctx context.Context, g grip, err error, pause time.Duratio
 	select {
 	case <-timer.C:
 		return true
-	case <-g.ended:
-	case <-ctx.Done():
+	case <-ss.ended:
+		return false
 	}
-	return false
 }
 
-// arrival is what a message brings. A message whose mapping panics is no event.
-func (b *Bridge) arrival(msg *message.Message) (a Arrival) {
-	d, desc, err := deliveryOf(msg)
+// arrival is what a delivery brings. One whose mapping panics is no event.
+func (b *Bridge) arrival(h *held) (a Arrival) {
+	desc, err := describe(&h.Delivery)
 	desc.Broker, desc.Queue = b.broker, b.config.Queue
 	a = Arrival{
-		Delivery: desc, Body: msg.Payload, Nonce: event.NewNonce(), Again: desc.Redelivered,
+		Delivery: desc, Body: h.Body, Nonce: event.NewNonce(), Again: h.Redelivered,
 		Where: b.where, Stage: event.StageBridge, Err: err,
 	}
 	defer func() {
@@ -209,42 +216,7 @@ func (b *Bridge) arrival(msg *message.Message) (a Arrival) {
 		}
 	}()
 	if err == nil {
-		a.Envelope, a.Err = b.config.Mapping.fromAMQP(d)
+		a.Envelope, a.Err = b.config.Mapping.fromAMQP(&h.Delivery)
 	}
 	return a
-}
-
-// grip is what a handler knows of the session that its delivery came with.
-type grip struct {
-	// ended is closed when the delivery cannot be held any longer.
-	ended <-chan struct{}
-	// giveBack ends the session because of an error.
-	giveBack func(error)
-}
-
-// over reports whether there is no use in trying again.
-func (g grip) over(ctx context.Context) bool {
-	select {
-	case <-g.ended:
-		return true
-	case <-ctx.Done():
-		return true
-	default:
-		return false
-	}
-}
-
-type gripKey struct{}
-
-func withGrip(ctx context.Context, g grip) context.Context {
-	return context.WithValue(ctx, gripKey{}, g)
-}
-
-// gripOf returns the grip of a message, one that never ends for a message from
-// another subscriber.
-func gripOf(ctx context.Context) grip {
-	if g, ok := ctx.Value(gripKey{}).(grip); ok {
-		return g
-	}
-	return grip{giveBack: func(error) {}}
 }

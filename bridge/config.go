@@ -227,7 +227,6 @@ func (c Config) watermill() wamqp.Config {
 				BackoffMultiplier: 2, BackoffRandomizationFactor: 0.5,
 			},
 		},
-		Marshaler:       marshaler{},
 		Exchange:        wamqp.ExchangeConfig{GenerateName: func(string) string { return "" }},
 		Queue:           wamqp.QueueConfig{GenerateName: wamqp.GenerateQueueNameConstant(c.Queue)},
 		Consume:         wamqp.ConsumeConfig{Consumer: c.ConsumerTag, Qos: wamqp.QosConfig{PrefetchCount: c.Window}},

@@ -1,15 +1,11 @@
 package bridge
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
-	"github.com/ThreeDotsLabs/watermill/message"
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"tidings/streams/event"
@@ -20,7 +16,7 @@ import (
 //
 // A text that is not UTF-8, or starts with NUL, becomes NUL and its base64:
 // JSON would not keep it.
-func describe(d amqp.Delivery) (event.Delivery, error) {
+func describe(d *amqp.Delivery) (event.Delivery, error) {
 	headers, err := EncodeHeaders(d.Headers)
 	return event.Delivery{
 		Exchange: EscapeText(d.Exchange), RoutingKey: EscapeText(d.RoutingKey), Redelivered: d.Redelivered,
@@ -50,9 +46,9 @@ type textProperty struct {
 }
 
 // properties returns the AMQP properties that are set.
-func properties(d amqp.Delivery) map[string]string {
+func properties(d *amqp.Delivery) map[string]string {
 	props := make(map[string]string)
-	for _, p := range textProperties(&d) {
+	for _, p := range textProperties(d) {
 		if *p.value != "" {
 			props[p.name] = EscapeText(*p.value)
 		}
@@ -134,89 +130,4 @@ func parseOctet(s string) (uint8, error) {
 	}
 	n, err := strconv.ParseUint(s, 10, 8)
 	return uint8(n), err
-}
-
-// The names of a message's metadata: what [event.Delivery] holds, the
-// properties each by its own name.
-const (
-	metaPrefix      = "amqp."
-	metaProperty    = metaPrefix + "property."
-	metaExchange    = metaPrefix + "exchange"
-	metaRoutingKey  = metaPrefix + "routing_key"
-	metaRedelivered = metaPrefix + "redelivered"
-	metaHeaders     = metaPrefix + "headers"
-)
-
-// errNoDelivery is what the marshaler answers for the zero delivery that a
-// subscriber reads from a closed channel.
-var errNoDelivery = errors.New("there is no delivery: the subscription has ended")
-
-// marshaler is the bridge's marshaler for Watermill: the metadata of a message
-// hold everything about the delivery but its body, which is the payload. It
-// fails for no delivery that comes from a broker, so that none is put back into
-// its queue for what it looks like.
-type marshaler struct{}
-
-// Unmarshal implements amqp.Marshaler of watermill-amqp.
-func (marshaler) Unmarshal(d amqp.Delivery) (*message.Message, error) {
-	if d.Acknowledger == nil {
-		return nil, errNoDelivery
-	}
-	desc, err := describe(d)
-	if err != nil {
-		return nil, err
-	}
-	msg := message.NewMessage(d.MessageId, d.Body)
-	for name, value := range desc.Properties {
-		msg.Metadata.Set(metaProperty+name, value)
-	}
-	msg.Metadata.Set(metaExchange, desc.Exchange)
-	msg.Metadata.Set(metaRoutingKey, desc.RoutingKey)
-	msg.Metadata.Set(metaRedelivered, strconv.FormatBool(desc.Redelivered))
-	if desc.Headers != nil {
-		msg.Metadata.Set(metaHeaders, string(desc.Headers))
-	}
-	return msg, nil
-}
-
-// Marshal implements amqp.Marshaler of watermill-amqp: the way back.
-func (marshaler) Marshal(msg *message.Message) (amqp.Publishing, error) {
-	return Publishing(described(msg), msg.Payload)
-}
-
-// described reads a message's metadata back.
-func described(msg *message.Message) event.Delivery {
-	d := event.Delivery{
-		Exchange: msg.Metadata.Get(metaExchange), RoutingKey: msg.Metadata.Get(metaRoutingKey),
-		Redelivered: msg.Metadata.Get(metaRedelivered) == "true",
-		Properties:  make(map[string]string),
-	}
-	if headers, ok := msg.Metadata[metaHeaders]; ok {
-		d.Headers = json.RawMessage(headers)
-	}
-	for key, value := range msg.Metadata {
-		if name, ok := strings.CutPrefix(key, metaProperty); ok {
-			d.Properties[name] = value
-		}
-	}
-	return d
-}
-
-type deliveryKey struct{}
-
-// withDelivery saves whoever handles a message from restoring the delivery, and
-// whoever makes one from describing it.
-func withDelivery(ctx context.Context, d *amqp.Delivery) context.Context {
-	return context.WithValue(ctx, deliveryKey{}, d)
-}
-
-// deliveryOf returns the delivery that a message stands for, and its description.
-func deliveryOf(msg *message.Message) (*amqp.Delivery, event.Delivery, error) {
-	if d, ok := msg.Context().Value(deliveryKey{}).(*amqp.Delivery); ok {
-		desc, err := describe(*d)
-		return d, desc, err
-	}
-	desc := described(msg)
-	d, err := restore(desc, msg.Payload)
-	return &d, desc, err
 }

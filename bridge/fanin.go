@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -28,7 +29,7 @@ type fanIn struct {
 	*session
 	subscriptions []*subscription
 	offers        chan *subscription // that have a delivery to hand on
-	closed        chan *amqp.Error
+	closing       chan *amqp.Error
 	trouble       chan error // receives why a subscription cannot go on
 
 	subscribing context.Context // of the subscriptions
@@ -69,7 +70,7 @@ func (f *fanIn) open(ctx context.Context) error {
 func (f *fanIn) reason(err error) error {
 	if f.conn.IsClosed() {
 		select {
-		case why := <-f.closed:
+		case why := <-f.closing:
 			return f.lost(why)
 		case <-time.After(closeTimeout):
 		}
@@ -91,7 +92,7 @@ func (f *fanIn) connect(ctx context.Context) (*wamqp.ConnectionWrapper, error) {
 		return nil, explained(err, c.AmqpURI)
 	}
 	f.conn = connection.Connection()
-	f.closed = f.conn.NotifyClose(make(chan *amqp.Error, 1))
+	f.closing = f.conn.NotifyClose(make(chan *amqp.Error, 1))
 	if !release() {
 		return nil, context.Cause(ctx)
 	}
@@ -134,7 +135,7 @@ func (f *fanIn) pump(ctx context.Context) error {
 			return errCalm
 		case err := <-f.trouble:
 			return err
-		case err := <-f.closed:
+		case err := <-f.closing:
 			return f.lost(err)
 		case s := <-f.offers:
 			if err := f.refuse(s.last); err != nil {
@@ -161,15 +162,15 @@ type subscription struct {
 	*wamqp.Subscriber
 	in       *fanIn
 	messages <-chan *message.Message
-	last     amqp.Delivery         // what it took last; it takes no more before that is acknowledged
-	handed   chan *message.Message // receives the message of last, or nil
+	last     amqp.Delivery // what it took last; it takes no more before that is acknowledged
+	handed   chan *held    // receives last when it was handed on, or nil
 }
 
 func (f *fanIn) subscribe(connection *wamqp.ConnectionWrapper) (_ *subscription, err error) {
-	s := &subscription{in: f, handed: make(chan *message.Message, 1)}
+	s := &subscription{in: f, handed: make(chan *held, 1)}
 	c := f.sub.config
 	c.Consume.Qos.PrefetchCount = 1
-	c.Marshaler = remembering{c.Marshaler, s}
+	c.Marshaler = remembering{of: s}
 	c.TopologyBuilder = checking{c.TopologyBuilder, f}
 	if s.Subscriber, err = wamqp.NewSubscriberWithConnection(c, f.quiet(), connection); err != nil {
 		return nil, err
@@ -186,8 +187,8 @@ func (s *subscription) run() {
 	consumes := sync.OnceFunc(s.in.consuming.Done)
 	defer consumes()
 	for msg := range s.messages {
-		d, taken := s.last, time.Now()
-		if !s.handle() {
+		h := s.handle()
+		if h == nil {
 			<-s.in.settled
 			s.endConsumer()
 			consumes()
@@ -195,29 +196,32 @@ func (s *subscription) run() {
 		}
 		msg.Ack()
 		<-msg.Context().Done() // the subscription is through with it
-		s.in.tried(d, taken)
+		s.in.tried(h)
 	}
 }
 
-// handle reports whether what was taken last was handled.
-func (s *subscription) handle() bool {
+// handle returns what was taken last when it was handled, or nil.
+func (s *subscription) handle() *held {
 	select {
 	case s.in.offers <- s:
 	case <-s.in.ended:
-		return false
+		return nil
 	}
-	msg := <-s.handed
-	return msg != nil && s.in.await(s.last, msg)
+	h := <-s.handed
+	if h == nil || !s.in.await(h) {
+		return nil
+	}
+	return h
 }
 
 // tried notes that a subscription has tried to acknowledge a delivery: it does
 // not say whether it could.
-func (f *fanIn) tried(d amqp.Delivery, taken time.Time) {
-	if ch, ok := d.Acknowledger.(*amqp.Channel); ok && ch.IsClosed() {
-		f.letGo()
+func (f *fanIn) tried(h *held) {
+	if ch, ok := h.Acknowledger.(*amqp.Channel); ok && ch.IsClosed() {
+		f.letGo(h)
 		return
 	}
-	f.acknowledged(taken)
+	f.acknowledged(h)
 }
 
 // endConsumer ends the consumer that took the last delivery, on its own channel.
@@ -227,13 +231,18 @@ func (s *subscription) endConsumer() {
 	}
 }
 
+// errNoDelivery is what a marshaler answers for the zero delivery that a
+// subscriber reads from a closed channel.
+var errNoDelivery = errors.New("there is no delivery: the subscription has ended")
+
 // remembering keeps the delivery that a subscription reads.
 type remembering struct {
-	wamqp.Marshaler
+	wamqp.DefaultMarshaler
 	of *subscription
 }
 
-// Unmarshal implements amqp.Marshaler of watermill-amqp.
+// Unmarshal implements amqp.Marshaler of watermill-amqp, which reads the zero
+// delivery from a channel that is closed.
 func (r remembering) Unmarshal(d amqp.Delivery) (*message.Message, error) {
 	if d.Acknowledger == nil {
 		return nil, errNoDelivery

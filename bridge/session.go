@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/cenkalti/backoff/v5"
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
@@ -28,6 +29,8 @@ type session struct {
 	// ended is closed when nothing of this session is worth retrying: what is
 	// being handled is finished, and what waits for another try is given back.
 	ended chan struct{}
+	// closed is closed when nothing in hand will be acknowledged any more.
+	closed chan struct{}
 	// window is how many deliveries may be in hand; isolated says that it is 1
 	// because of messages that cannot be read, and calm receives that there are
 	// no more of them.
@@ -39,6 +42,11 @@ type session struct {
 	// ctx is that of the messages. It outlives ended by the drain time.
 	ctx  context.Context
 	kill context.CancelCauseFunc
+
+	trying   sync.Mutex // guards what follows
+	tryUntil time.Time  // when tries begin that get another try and endTry
+	try      context.Context
+	endTry   context.CancelFunc
 
 	looking sync.WaitGroup
 	inHand  sync.WaitGroup
@@ -56,12 +64,6 @@ type intake interface {
 	giveBack()
 }
 
-// handled is a delivery that is to be acknowledged.
-type handled struct {
-	delivery amqp.Delivery
-	taken    time.Time
-}
-
 // open begins a session.
 func (s *subscriber) open(ctx context.Context, out chan<- *message.Message) (*session, error) {
 	s.state.connecting()
@@ -69,7 +71,7 @@ func (s *subscriber) open(ctx context.Context, out chan<- *message.Message) (*se
 		sub: s, out: out,
 		window: s.loop.window(s.config.Consume.Qos.PrefetchCount), isolated: s.loop.isolated,
 		calm:  make(chan struct{}, 1),
-		ended: make(chan struct{}), given: make(chan error, 1),
+		ended: make(chan struct{}), closed: make(chan struct{}), given: make(chan error, 1),
 	}
 	ss.ctx, ss.kill = context.WithCancelCause(context.WithoutCancel(ctx))
 	ss.in = s.intake(ss)
@@ -99,6 +101,7 @@ func (ss *session) finish(why error) {
 		wait(&ss.inHand, killGrace)
 	}
 	ss.kill(nil)
+	close(ss.closed)
 	ss.in.giveBack()
 	ss.disconnect()
 	ss.looking.Wait()
@@ -118,70 +121,111 @@ func wait(wg *sync.WaitGroup, d time.Duration) bool {
 	}
 }
 
-// hand hands a delivery on and returns its message, or nil if it could not.
-// Somebody must await its end.
-func (ss *session) hand(ctx context.Context, d amqp.Delivery) *message.Message {
+// hand hands a delivery on, and returns nil if it could not. Somebody must await
+// its end.
+func (ss *session) hand(ctx context.Context, d amqp.Delivery) *held {
+	h := &held{Delivery: d, session: ss, taken: time.Now()}
 	ss.sub.state.took()
 	ss.inHand.Add(1)
-	msg := ss.message(d)
+	h.write()
 	select {
-	case ss.out <- msg:
-		return msg
+	case ss.out <- h.msg:
+		return h
 	case <-ctx.Done():
-		ss.letGo()
+		ss.letGo(h)
 		return nil
 	}
 }
 
-// message returns the message of a delivery. What handles it finds the delivery
-// itself in its context, so the message need not describe it.
-func (ss *session) message(d amqp.Delivery) *message.Message {
-	msg := message.NewMessage(d.MessageId, d.Body)
-	msg.SetContext(withGrip(withDelivery(ss.ctx, &d), grip{ended: ss.ended, giveBack: ss.giveBack}))
-	return msg
-}
-
 // await reports whether a delivery's message was handled. One that was not is
 // handed on again, unless the session has ended.
-func (ss *session) await(d amqp.Delivery, msg *message.Message) bool {
-	pause := newBackOff(ss.sub.config.Connection.Reconnect)
+func (ss *session) await(h *held) bool {
+	var pause *backoff.ExponentialBackOff // most need none
 	for {
-		select {
-		case <-msg.Acked():
+		if ss.answered(h) {
+			h.end()
 			return true
-		case <-msg.Nacked():
+		}
+		h.end()
+		if pause == nil {
+			pause = newBackOff(ss.sub.config.Connection.Reconnect)
 		}
 		select {
 		case <-ss.ended:
-			ss.letGo()
+			ss.letGo(h)
 			return false
 		case <-time.After(pause.NextBackOff()):
 		}
-		msg = ss.message(d)
+		h.write()
 		select {
-		case ss.out <- msg:
+		case ss.out <- h.msg:
 		case <-ss.ended:
-			ss.letGo()
+			ss.letGo(h)
 			return false
 		}
 	}
 }
 
+// answered waits for the answer to a message, which is no if there is none when
+// the session is over. A session that lasts has no part in it: thousands of
+// messages would wait for the same channel.
+func (ss *session) answered(h *held) bool {
+	select {
+	case <-h.msg.Acked():
+		return true
+	case <-h.msg.Nacked():
+		return false
+	case <-h.ctx.Done(): // the session has ended, and the drain time is over
+	}
+	select {
+	case <-h.msg.Acked():
+		return true
+	case <-h.msg.Nacked():
+	case <-ss.closed:
+	}
+	return false
+}
+
 // letGo notes that a delivery will come again.
-func (ss *session) letGo() {
+func (ss *session) letGo(h *held) {
+	h.end()
 	ss.sub.state.dropped()
 	ss.inHand.Done()
 }
 
-// acknowledged notes that a delivery was acknowledged.
-func (ss *session) acknowledged(taken time.Time) {
-	acked := ss.acked.Add(1)
-	ss.sub.state.ackedOne()
-	ss.sub.held(time.Since(taken))
+// acknowledged notes that deliveries were acknowledged.
+func (ss *session) acknowledged(of ...*held) {
+	acked := ss.acked.Add(uint64(len(of)))
+	ss.sub.state.acked(len(of))
+	for _, h := range of {
+		ss.sub.held(time.Since(h.taken))
+		ss.inHand.Done()
+	}
 	if ss.isolated && acked >= uint64(ss.sub.config.Consume.Qos.PrefetchCount) {
 		ss.calmDown() // all that was in the window with the message has passed
 	}
-	ss.inHand.Done()
+}
+
+// within returns a context for one try at the door. Tries that begin about the
+// same time have the same one: a timer for each costs more than the time is worth.
+func (ss *session) within() context.Context {
+	ss.trying.Lock()
+	defer ss.trying.Unlock()
+	if now := time.Now(); now.After(ss.tryUntil) {
+		ss.tryUntil = now.Add(time.Second)
+		ss.try, ss.endTry = context.WithTimeout(ss.ctx, acceptTimeout+time.Second)
+	}
+	return ss.try
+}
+
+// over reports whether there is no use in trying again.
+func (ss *session) over() bool {
+	select {
+	case <-ss.ended:
+		return true
+	default:
+		return false
+	}
 }
 
 // giveBack ends the session because its deliveries cannot be handled now.

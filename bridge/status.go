@@ -241,20 +241,20 @@ func (t *tracker) took() {
 func (t *tracker) dropped() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.letGo()
+	t.letGo(1)
 }
 
-func (t *tracker) ackedOne() {
+func (t *tracker) acked(n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.status.Acked++
+	t.status.Acked += uint64(n)
 	t.status.LastAck, t.crash = t.now(), ""
-	t.letGo()
+	t.letGo(n)
 }
 
 // letGo is called with mu held.
-func (t *tracker) letGo() {
-	if t.status.InHand = max(t.status.InHand-1, 0); t.status.InHand == 0 {
+func (t *tracker) letGo(n int) {
+	if t.status.InHand = max(t.status.InHand-n, 0); t.status.InHand == 0 {
 		t.busy = time.Time{}
 	}
 }

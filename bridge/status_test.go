@@ -10,9 +10,6 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
-
-	"tidings/streams/event"
-	"tidings/streams/streamstest"
 )
 
 func TestReadiness(t *testing.T) {
@@ -39,7 +36,7 @@ func TestReadiness(t *testing.T) {
 			for range 100 {
 				now = now.Add(20 * time.Second)
 				tr.took()
-				tr.ackedOne()
+				tr.acked(1)
 			}
 		}, ""},
 		"ready at the first delivery after a long pause": {func(tr *tracker) {
@@ -55,7 +52,7 @@ func TestReadiness(t *testing.T) {
 		"ready again when it is": {func(tr *tracker) {
 			tr.took()
 			now = now.Add(31 * time.Second)
-			tr.ackedOne()
+			tr.acked(1)
 		}, ""},
 		"not ready when messages wait and do not come": {func(tr *tracker) {
 			tr.saw(7, 1)
@@ -115,27 +112,8 @@ func TestReadiness(t *testing.T) {
 	})
 }
 
-func TestMessagesOfAnotherSubscriber(t *testing.T) {
-	log := streamstest.New(t)
-	door := NewDoor(DoorOptions{Events: log.Events, Letters: log.DeadLetters, Audit: log.Outcomes})
-	b, err := New(Config{URL: "amqp://127.0.0.1/", Queue: "orders"}, door, Options{})
-	require.NoError(t, err)
-	msg, err := marshaler{}.Unmarshal(amqp.Delivery{
-		Acknowledger: &amqp.Channel{}, Headers: amqp.Table{"event-id": int64(7), "tenant-id": "acme"},
-		RoutingKey: "order.placed", Body: []byte("x"),
-	})
-	require.NoError(t, err)
-
-	require.NoError(t, b.handle(msg))
-
-	stored, err := log.Events.Get(t.Context(), 1)
-	require.NoError(t, err)
-	require.Equal(t, event.Envelope{Tenant: "acme", ID: "7", IDSource: event.IDHeader, Type: "order.placed", Data: []byte("x")}, stored.Envelope)
-	require.JSONEq(t, `{"event-id":{"l":7},"tenant-id":"acme"}`, string(stored.Headers))
-}
-
-func TestMarshalerRefusesWhatIsNoDelivery(t *testing.T) {
-	_, err := marshaler{}.Unmarshal(amqp.Delivery{})
+func TestASubscriptionThatHasEndedHasNoMessage(t *testing.T) {
+	_, err := remembering{}.Unmarshal(amqp.Delivery{})
 	require.ErrorIs(t, err, errNoDelivery)
 }
 

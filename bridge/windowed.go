@@ -15,11 +15,21 @@ type windowed struct {
 	ch         *amqp.Channel
 	deliveries <-chan amqp.Delivery
 	cancelled  chan string
-	closed     chan *amqp.Error
+	closing    chan *amqp.Error
 	acks       acks
 }
 
-func newWindowed(ss *session) intake { return &windowed{session: ss} }
+func newWindowed(ss *session) intake {
+	w := &windowed{session: ss}
+	later := time.AfterFunc(ackDelay, func() {
+		if w.acks.late() {
+			w.acknowledge()
+		}
+	})
+	later.Stop()
+	w.acks.many, w.acks.wait = max(ss.window/4, 1), func() { later.Reset(ackDelay) }
+	return w
+}
 
 func (w *windowed) open(ctx context.Context) (err error) {
 	c := w.sub.config
@@ -36,7 +46,7 @@ func (w *windowed) open(ctx context.Context) (err error) {
 		return fmt.Errorf("set the window: %w", err)
 	}
 	w.cancelled = w.ch.NotifyCancel(make(chan string, 1))
-	w.closed = w.ch.NotifyClose(make(chan *amqp.Error, 1))
+	w.closing = w.ch.NotifyClose(make(chan *amqp.Error, 1))
 	w.consumers = 1
 	queue := c.Queue.GenerateName("")
 	w.deliveries, err = w.ch.Consume(queue, c.Consume.Consumer, false, c.Consume.Exclusive, false, false, c.Consume.Arguments)
@@ -82,7 +92,7 @@ func (w *windowed) reason() error {
 	default:
 	}
 	select {
-	case err := <-w.closed:
+	case err := <-w.closing:
 		return w.lost(err)
 	case <-time.After(closeTimeout):
 		return errDeliveriesEnd
@@ -91,48 +101,44 @@ func (w *windowed) reason() error {
 
 // take hands one delivery on and looks after it from then on.
 func (w *windowed) take(ctx context.Context, d amqp.Delivery) {
-	taken := time.Now()
 	w.acks.took(d.DeliveryTag)
-	msg := w.hand(ctx, d)
-	if msg == nil {
+	h := w.hand(ctx, d)
+	if h == nil {
 		return
 	}
 	go func() {
-		if w.await(d, msg) {
-			w.ack(handled{d, taken})
+		if w.await(h) && w.acks.add(h) {
+			w.acknowledge()
 		}
 	}()
 }
 
-// ack acknowledges h, or leaves it to whoever is acknowledging already.
-func (w *windowed) ack(h handled) {
-	if !w.acks.add(h) {
-		return
-	}
+// acknowledge acknowledges what is due.
+func (w *windowed) acknowledge() {
 	for {
 		together, alone := w.acks.next()
 		if len(together)+len(alone) == 0 {
 			return
 		}
 		if len(together) > 0 {
-			w.ackOnce(together)
+			w.ack(together...)
 		}
-		for i := range alone {
-			w.ackOnce(alone[i : i+1])
+		for _, h := range alone {
+			w.ack(h)
 		}
 	}
 }
 
-// ackOnce acknowledges one delivery, or several if nothing before the last of
-// them is outstanding.
-func (w *windowed) ackOnce(of []handled) {
-	err := of[len(of)-1].delivery.Ack(len(of) > 1)
+// ack acknowledges one delivery, or several if nothing before the last of them
+// is outstanding.
+func (w *windowed) ack(of ...*held) {
+	err := of[len(of)-1].Ack(len(of) > 1)
+	if err == nil {
+		w.acknowledged(of...)
+		return
+	}
 	for _, h := range of {
-		if err != nil {
-			w.letGo()
-		} else {
-			w.acknowledged(h.taken)
-		}
+		w.letGo(h)
 	}
 }
 

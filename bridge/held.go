@@ -16,7 +16,7 @@ type held struct {
 	msg     *message.Message // as it was handed on last
 	ctx     context.Context  // that msg had then
 	end     context.CancelFunc
-	waited  bool               // for others that are acknowledged with it; it belongs to acks
+	waited  bool // for others that are acknowledged with it; it belongs to acks
 }
 
 // write makes a new message of the delivery. All but its body is in the context.

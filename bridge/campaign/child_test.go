@@ -1,6 +1,7 @@
 package campaign_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -81,7 +82,9 @@ func (c *control) run(ctx context.Context, s settings, logger *slog.Logger) erro
 	}
 	events := &watched{Events: log.Events}
 	door := bridge.NewDoor(bridge.DoorOptions{Events: events, Letters: log.DeadLetters, Audit: log.Outcomes})
-	b, err := bridge.New(s.Bridge, door, bridge.Options{Log: logger, LookEvery: lookEvery, Probe: log.Events.Ready})
+	b, err := bridge.New(s.Bridge, door, bridge.Options{Log: logger, LookEvery: lookEvery, Probe: func(ctx context.Context) error {
+		return cmp.Or(c.server.health(), log.Events.Ready(ctx))
+	}})
 	if err != nil {
 		return err
 	}
@@ -197,6 +200,16 @@ func (s *server) stop() {
 	if running != nil {
 		running.Shutdown()
 	}
+}
+
+// health returns why a server that runs stores nothing.
+func (s *server) health() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.running == nil {
+		return nil
+	}
+	return s.running.Health()
 }
 
 // connect returns a connection that comes back when the server does.

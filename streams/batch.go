@@ -31,7 +31,7 @@ func (p *publisher) batch(entries []*entry) (last uint64, err error) {
 // sendBatch returns what the answer to the batch finishes. After an error the
 // batch was certainly not committed.
 func (p *publisher) sendBatch(entries []*entry) (*entry, error) {
-	id, numbers, final := []string{event.NewNonce()}, batchNumbers(), len(entries)-1
+	id, numbers, final := []string{event.NewNonce()[:12]}, batchNumbers(), len(entries)-1
 	for i, e := range entries {
 		e.msg.Header[jetstreamext.BatchIDHeader] = id
 		e.msg.Header[jetstreamext.BatchSeqHeader] = numbers[i]

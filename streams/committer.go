@@ -15,6 +15,8 @@ const (
 	maxBatch      = 256
 	maxBatchBytes = 1 << 20
 	maxSifts      = 3
+	// waryBatches is how many batches are sifted beforehand after a conflict.
+	waryBatches = 16
 )
 
 // committer stores the entries of one stream in groups. Where the server syncs
@@ -33,6 +35,7 @@ type committer struct {
 	publisher *publisher
 	js        jetstream.JetStream
 	policy
+	wary int // batches to sift beforehand
 }
 
 // policy is in what the streams differ.
@@ -73,7 +76,7 @@ func (c *committer) commit(entries []*entry) {
 		singles, batch = entries, nil
 	}
 	c.send(singles)
-	c.commitBatch(batch, 0)
+	c.commitBatch(c.winnow(batch), 0)
 	await(singles)
 }
 
@@ -113,16 +116,35 @@ func (c *committer) commitBatch(batch []*entry, sifts int) {
 }
 
 func (c *committer) siftAndCommit(batch []*entry, sifts int, refusal error) {
+	rest := c.siftOut(batch, refusal)
+	if len(rest) == len(batch) {
+		sifts = maxSifts // it is not about what can be read: let the server tell one by one
+	}
+	c.commitBatch(rest, sifts+1)
+}
+
+// siftOut finishes those whose expectation is not met, and returns the rest.
+func (c *committer) siftOut(batch []*entry, refusal error) []*entry {
 	ctx, cancel := context.WithTimeout(context.Background(), ackWait)
 	defer cancel()
 	rest, lost := c.sift(ctx, batch)
 	for _, e := range lost {
 		e.finish(0, false, refusal)
 	}
-	if len(lost) == 0 {
-		sifts = maxSifts // it is not about what can be read: let the server tell one by one
+	if len(lost) > 0 {
+		c.wary = waryBatches
 	}
-	c.commitBatch(rest, sifts+1)
+	return rest
+}
+
+// winnow sifts a batch beforehand, for a while after one was refused: where there
+// was a conflict there may be more, and to ask costs less than a refused batch.
+func (c *committer) winnow(batch []*entry) []*entry {
+	if c.wary == 0 || len(batch) < minBatch {
+		return batch
+	}
+	c.wary--
+	return c.siftOut(batch, errConflict)
 }
 
 // siftConflicts finds the entries whose subject has moved on, with one request

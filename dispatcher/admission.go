@@ -3,55 +3,214 @@ package dispatcher
 import (
 	"context"
 	"errors"
+	"slices"
+	"time"
+
+	"tidings/dispatcher/plan"
+	"tidings/streams"
+	"tidings/streams/event"
 )
 
 // errStopping ends a wait when the process is told to stop.
 var errStopping = errors.New("stopping: not claimed yet")
 
-// admit waits for room on every channel that holds messages of unknown fate and
-// that the event may need, and returns what gives the room back. It comes before
-// the claim: whatever is claimed when the process is killed is in doubt, so an
-// event that could only wait for a connection is better left unclaimed. The
-// channels come sorted, so two events never wait for each other.
-func (d *Dispatcher) admit(ctx context.Context, h history) (leave func(), err error) {
-	var taken []*outlet
-	leave = func() {
-		for _, o := range taken {
-			<-o.admitted
-		}
+// longestAside is when an event that was set aside is looked at again at the
+// latest, should the wake-up that waits with it be lost.
+const longestAside = 24 * time.Hour
+
+// pass is what an event in hand may call: the seats that it has, and the channels
+// that have no room for it.
+type pass struct {
+	seats   map[string]*seat
+	lacking []string
+	plans   []*outlet // where it may be in doubt until its plan is frozen
+}
+
+func (p *pass) take(channel string, s *seat) {
+	if p.seats == nil {
+		p.seats = make(map[string]*seat, 1)
 	}
-	for _, name := range d.needs(h) {
-		o, ok := d.channels[name]
+	p.seats[channel] = s
+}
+
+func (p *pass) leave() {
+	p.planned()
+	for _, s := range p.seats {
+		s.leave()
+	}
+}
+
+// planned says that the plan is frozen: what is not named by the claim is not in
+// doubt any more.
+func (p *pass) planned() {
+	for _, o := range p.plans {
+		o.plans.Release(1)
+	}
+	p.plans = nil
+}
+
+// shut reports whether the event can do nothing but wait.
+func (p *pass) shut() bool { return len(p.seats) == 0 && len(p.lacking) > 0 }
+
+// admit looks for a seat on every channel that the event may need. It comes before
+// the claim: an event that could only wait for a provider is better left
+// unclaimed, because whatever is claimed when the process is killed is in doubt.
+// Where there is no seat it waits for a moment, if one is to be expected.
+// had is a seat that the event came with; it is given back if it is of no use.
+func (d *Dispatcher) admit(ctx context.Context, h history, had map[string]*seat) (*pass, error) {
+	p := &pass{}
+	needs := d.needs(h)
+	for _, n := range needs {
+		o, ok := d.channels[n.Channel]
 		if !ok {
+			continue // the plan says what becomes of its messages
+		}
+		s := had[n.Channel]
+		if s == nil {
+			s = o.enter(n.Held)
+		}
+		if s == nil {
+			p.lacking = append(p.lacking, n.Channel)
 			continue
 		}
-		select {
-		case o.admitted <- struct{}{}:
-			taken = append(taken, o)
-		case <-d.stopped():
-			leave()
-			return nil, errStopping
-		case <-ctx.Done():
-			leave()
-			return nil, context.Cause(ctx)
+		delete(had, n.Channel)
+		p.take(n.Channel, s)
+	}
+	if len(p.lacking) > 0 {
+		d.lineUp(ctx, needs, p)
+	}
+	if d.stopping() && p.shut() {
+		return nil, errStopping
+	}
+	if !h.state.Planned && len(p.seats) > 0 {
+		if err := d.bound(ctx, needs, p); err != nil {
+			p.leave()
+			return nil, err
 		}
 	}
-	return leave, nil
+	return p, nil
 }
 
-// needs returns the channels to have room on, sorted. An event whose messages
-// have all ended needs none.
-func (d *Dispatcher) needs(h history) []string {
-	if h.state.Planned && len(h.state.Open()) == 0 {
+// bound keeps small the number of events that are claimed although a channel that
+// holds messages of unknown fate has no room for them: as long as their plan is
+// not frozen, a killed process leaves these messages in doubt too.
+func (d *Dispatcher) bound(ctx context.Context, needs []plan.Need, p *pass) error {
+	if len(p.lacking) == 0 {
 		return nil
 	}
-	return d.planner.Held(h.ref.Type)
-}
-
-// stopped returns a channel that is closed when the process is told to stop.
-func (d *Dispatcher) stopped() <-chan struct{} {
-	if ctx := d.stop.Load(); ctx != nil {
-		return (*ctx).Done()
+	ctx, cancel := d.untilStopped(ctx)
+	defer cancel()
+	for _, name := range slices.Sorted(slices.Values(p.lacking)) { // nobody waits for somebody who waits for him
+		if !slices.Contains(needs, plan.Need{Channel: name, Held: true}) {
+			continue
+		}
+		if err := d.channels[name].plans.Acquire(ctx, 1); err != nil {
+			return context.Cause(ctx)
+		}
+		p.plans = append(p.plans, d.channels[name])
 	}
 	return nil
+}
+
+// lineUp waits a moment for the seats that the event lacks.
+func (d *Dispatcher) lineUp(ctx context.Context, needs []plan.Need, p *pass) {
+	ctx, cancel := d.untilStopped(ctx)
+	defer cancel()
+	lacking := p.lacking
+	p.lacking = nil
+	for _, n := range needs {
+		if !slices.Contains(lacking, n.Channel) {
+			continue
+		}
+		if s := d.channels[n.Channel].lineUp(ctx, n.Held); s != nil {
+			p.take(n.Channel, s)
+		} else {
+			p.lacking = append(p.lacking, n.Channel)
+		}
+	}
+}
+
+// needs returns the channels that the event may need now. An event whose plan is
+// frozen needs those of the messages that are to be tried.
+func (d *Dispatcher) needs(h history) []plan.Need {
+	if !h.state.Planned {
+		return d.planner.Needs(h.ref.Type)
+	}
+	var needs []plan.Need
+	for _, m := range d.ready(begun(h.state, d.policies, d.now()), everywhere) {
+		i := slices.IndexFunc(needs, func(n plan.Need) bool { return n.Channel == m.Channel })
+		if i < 0 {
+			i = len(needs)
+			needs = append(needs, plan.Need{Channel: m.Channel})
+		}
+		needs[i].Held = needs[i].Held || m.OnUnknown == event.Hold
+	}
+	return needs
+}
+
+// setAside has the event wait until one of the channels has room for it. That
+// burns neither a try nor a round. An event that waits for room already keeps its
+// record; before are facts that belong in front of the wait.
+func (d *Dispatcher) setAside(ctx context.Context, h history, channels []string, before ...event.Fact) error {
+	if h.state.Waits != event.WaitBusy || !d.now().Before(h.state.Due) || len(before) > 0 {
+		next, err := d.append(ctx, h, append(slices.Clip(before), event.Waiting{
+			Round: roundOf(h.state, d.policies, d.now()), Due: d.now().Add(longestAside),
+			Reason: event.WaitBusy, Channel: channels[0],
+		})...)
+		if err != nil {
+			return err
+		}
+		h = next
+	}
+	return d.queue(ctx, h, channels)
+}
+
+// queue makes sure that the event is woken when one of the channels has room.
+func (d *Dispatcher) queue(ctx context.Context, h history, channels []string) error {
+	for _, name := range channels {
+		err := d.persist(ctx, "set a wake-up aside", func(ctx context.Context) error {
+			return d.log.Retries.SetAside(ctx, h.wakeup(), name)
+		})
+		if err != nil {
+			return err
+		}
+		d.waiting.add()
+	}
+	return nil
+}
+
+// handleAside handles what was set aside for a channel: it first waits until there
+// is room, however long that takes. The event is not in hand meanwhile, because
+// another channel may have room for it before.
+func (d *Dispatcher) handleAside(channel string) func(context.Context, *streams.Delivery) {
+	return func(ctx context.Context, del *streams.Delivery) {
+		had := map[string]*seat{}
+		if o, ok := d.channels[channel]; ok {
+			waiting, cancel := d.untilStopped(ctx)
+			defer cancel()
+			s, err := o.await(waiting, true)
+			if err != nil {
+				del.PutBack()
+				return
+			}
+			had[channel] = s
+		}
+		defer func() {
+			for _, s := range had { // unless the event took it
+				s.leave()
+			}
+		}()
+		d.handle(ctx, del, had)
+	}
+}
+
+// untilStopped returns a context that ends when the process is told to stop.
+func (d *Dispatcher) untilStopped(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := d.stop.Load()
+	if stop == nil {
+		return ctx, func() { cancel(nil) }
+	}
+	unhook := context.AfterFunc(*stop, func() { cancel(errStopping) })
+	return ctx, func() { unhook(); cancel(nil) }
 }

@@ -3,6 +3,7 @@ package dispatcher
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"tidings/streams/event"
@@ -13,7 +14,7 @@ const (
 	gaveUpPermanent = "permanent"          // the provider refused for good
 	gaveUpHeld      = "held"               // its fate is unknown and its channel does not resend
 	gaveUpRounds    = "rounds_exhausted"   // it failed in every round
-	gaveUpDeferred  = "deferral_exhausted" // rate limits put it off for too long
+	gaveUpDeferred  = "deferral_exhausted" // rate limits put it off for too long, or its channel had no room
 	gaveUpNoPlan    = "not_in_plan"        // the configuration in force does not produce it any more
 	gaveUpChannel   = "no_channel"         // its channel is not configured any more
 )
@@ -30,17 +31,28 @@ type ending struct {
 	facts []event.Fact // messages given up
 	again bool         // open messages can be tried now: go on
 	wait  *event.Waiting
+	aside []string    // the channels to wait for, if for any
+	timed bool        // the wait ends at its due time, whatever the channels do
 	cause event.Cause // not "" : a dead letter
 	// None of the three: the event is settled.
 }
 
+// outlook is what a conclusion depends on beside the state.
+type outlook struct {
+	policies map[string]Policy
+	room     func(channel string) int // messages that may be tried on a channel
+	now      time.Time
+	stopping bool // no further try is to be started
+	late     bool // the event is too old to wait for a channel
+}
+
 // conclude says what follows from a state with all results folded in. It is
-// pure. stopping means that no further try is to be started.
-func conclude(s event.State, policies map[string]Policy, now time.Time, stopping bool) ending {
+// pure.
+func conclude(s event.State, o outlook) ending {
+	policies, now := o.policies, o.now
 	var e ending
 	var retry, deferred bool
-	var delay time.Duration
-	var earliest time.Time
+	var due, earliest time.Time
 	for _, i := range unfinished(s) {
 		m := s.Messages[i]
 		p := policies[m.Channel]
@@ -50,7 +62,7 @@ func conclude(s event.State, policies map[string]Policy, now time.Time, stopping
 		case m.RoundTries >= p.Tries && s.Round >= len(p.Rounds):
 			e.giveUp(m, gaveUpRounds)
 		case m.RoundTries >= p.Tries:
-			retry, delay = true, max(delay, p.Rounds[s.Round], m.RetryAfter.Sub(now))
+			retry, due = true, latest(due, m.ChangedAt.Add(p.Rounds[s.Round]), m.RetryAfter)
 		case !m.RetryAfter.IsZero():
 			// Even where that time is over by now, because others took longer: what
 			// burns nothing must cost time that is counted, or it has no bound.
@@ -62,23 +74,37 @@ func conclude(s event.State, policies map[string]Policy, now time.Time, stopping
 			if due := now.Add(after); !deferred || due.Before(earliest) {
 				deferred, earliest = true, due
 			}
-		default:
+		case o.room(m.Channel) > 0:
 			e.again = true
+		case o.late:
+			e.giveUp(m, gaveUpDeferred)
+		case !slices.Contains(e.aside, m.Channel):
+			e.aside = append(e.aside, m.Channel)
 		}
 	}
+	busy := len(e.aside) > 0
 	switch {
-	case e.again && !stopping:
+	case e.again && !o.stopping:
 	case e.again:
-		e.again, e.wait = false, &event.Waiting{Round: s.Round, Due: now, Reason: event.WaitInterrupted}
-	case deferred && (!retry || earliest.Before(now.Add(delay))):
-		e.wait = &event.Waiting{Round: s.Round, Due: earliest, Reason: event.WaitRateLimited}
-	case retry:
-		e.wait = &event.Waiting{Round: s.Round + 1, Due: now.Add(delay), Reason: event.WaitRetry}
+		e.again, e.aside, e.wait = false, nil, &event.Waiting{Round: s.Round, Due: now, Reason: event.WaitInterrupted}
+	case deferred && (!retry || earliest.Before(due)):
+		e.aside, e.wait = nil, &event.Waiting{Round: s.Round, Due: earliest, Reason: event.WaitRateLimited}
+	case retry && !busy:
+		e.wait = &event.Waiting{Round: s.Round + 1, Due: latest(due, now), Reason: event.WaitRetry}
+	case busy:
+		// The next round begins when it is due, and not when there is room.
+		e.wait, e.timed = &event.Waiting{Round: s.Round, Due: now.Add(longestAside), Reason: event.WaitBusy, Channel: e.aside[0]}, retry
+		if retry {
+			e.wait.Due = latest(due, now)
+		}
 	default:
 		e.cause = deadCause(s.Apply("", now, e.facts...), policies)
 	}
 	return e
 }
+
+// latest returns the last of the times.
+func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
 
 // unfinished returns the messages about which something is still to be decided.
 func unfinished(s event.State) []int {

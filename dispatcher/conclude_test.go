@@ -42,6 +42,8 @@ func TestConclude(t *testing.T) {
 	for name, c := range map[string]struct {
 		records  [][]event.Fact
 		stopping bool
+		shut     string // a channel without room
+		late     bool
 		want     ending
 	}{
 		"no messages: settled":   {records: [][]event.Fact{{planned()}}},
@@ -97,11 +99,54 @@ func TestConclude(t *testing.T) {
 			records: [][]event.Fact{{hook}, {event.Waiting{Due: now.Add(24 * time.Hour), Reason: event.WaitRateLimited}}, {limited}},
 			want:    ending{facts: gaveUp(gaveUpDeferred), cause: event.CauseRoundsExhausted},
 		},
+		"its channel has no room: waits for it, and burns neither try nor round": {
+			records: [][]event.Fact{{hook}, tried("m", event.TryTransient)}, shut: "webhook",
+			want: ending{wait: busyUntil(now.Add(longestAside), "webhook"), aside: []string{"webhook"}},
+		},
+		"another channel has room: goes on there": {
+			records: [][]event.Fact{{planned(on("a", "email", event.Hold), on("b", "webhook", event.Resend))}}, shut: "webhook",
+			want: ending{again: true, aside: []string{"webhook"}},
+		},
+		"no room, and the process stops: waits for it": {
+			records: [][]event.Fact{{hook}}, shut: "webhook", stopping: true,
+			want: ending{wait: busyUntil(now.Add(longestAside), "webhook"), aside: []string{"webhook"}},
+		},
+		"no room here and the next round there: waits for whichever comes first, and the round begins when it is due": {
+			records: [][]event.Fact{
+				{planned(on("a", "email", event.Hold), on("b", "webhook", event.Resend))},
+				tried("a", three...),
+			},
+			shut: "webhook",
+			want: ending{wait: busyUntil(now.Add(30*time.Second), "webhook"), aside: []string{"webhook"}, timed: true},
+		},
+		"no room here and a rate limit there: waits as asked": {
+			records: [][]event.Fact{{planned(on("m", "email", event.Hold), on("b", "webhook", event.Resend))}, {limited}}, shut: "webhook",
+			want: ending{wait: &event.Waiting{Due: now.Add(10 * time.Minute), Reason: event.WaitRateLimited}},
+		},
+		"no room, and too old to wait for it: given up": {
+			records: [][]event.Fact{{hook}}, shut: "webhook", late: true,
+			want: ending{facts: gaveUp(gaveUpDeferred), cause: event.CauseRoundsExhausted},
+		},
+		"no more tries: given up, room or none": {
+			records: [][]event.Fact{{planned(on("m", "once", event.Resend))}, tried("m", event.TryTransient)}, shut: "once",
+			want: ending{facts: gaveUp(gaveUpRounds), cause: event.CauseRoundsExhausted},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			require.Equal(t, c.want, conclude(stateAfter(c.records...), policies, now, c.stopping))
+			room := func(channel string) int {
+				if channel == c.shut {
+					return 0
+				}
+				return claimLimit
+			}
+			o := outlook{policies: policies, room: room, now: now, stopping: c.stopping, late: c.late}
+			require.Equal(t, c.want, conclude(stateAfter(c.records...), o))
 		})
 	}
+}
+
+func busyUntil(due time.Time, channel string) *event.Waiting {
+	return &event.Waiting{Due: due, Reason: event.WaitBusy, Channel: channel}
 }
 
 func TestUndeliveredNamesTheFirstMessageAndCountsTheOthers(t *testing.T) {

@@ -67,6 +67,8 @@ func (r rules) decide(l look) decision {
 		return decision{action: actAck, reason: "settled before: the acknowledgement was lost"}
 	case s.Phase == event.PhaseDead:
 		return decision{action: actLetter, reason: "a dead letter already: the acknowledgement was lost"}
+	case s.Phase == event.PhaseWaiting && s.Waits == event.WaitBusy:
+		return r.room(l)
 	case s.Phase == event.PhaseWaiting && l.now.Before(s.Due):
 		return decision{action: actReschedule, reason: "not due yet"}
 	case s.Phase == event.PhaseClaimed && r.holds(s.Claim.Owner) && l.now.Before(r.leaseEnd(l)):
@@ -80,10 +82,32 @@ func (r rules) first(l look) decision {
 	switch {
 	case l.lastDelivery:
 		return decision{action: actBury, cause: event.CauseMaxDeliver, reason: "delivered as often as the server may, and never claimed"}
-	case r.staleness > 0 && l.ref.Age(l.now) > r.staleness:
+	case r.stale(l.ref, l.now):
 		return decision{action: actExpire, reason: "occurred before the staleness window"}
 	}
 	return decision{action: actClaim, reason: "new"}
+}
+
+// room decides about an event that was set aside. Any wake-up may be the one that
+// says that there is room; whether there is, is seen before the claim.
+func (r rules) room(l look) decision {
+	if untouched(l.state) && r.stale(l.ref, l.now) {
+		return decision{action: actExpire, reason: "waited for a channel for longer than the staleness window"}
+	}
+	d := r.takeUp(l)
+	d.reason = "waited for a channel to have room"
+	return d
+}
+
+// stale reports whether an event occurred before the staleness window.
+func (r rules) stale(ref event.Ref, now time.Time) bool {
+	return r.staleness > 0 && ref.Age(now) > r.staleness
+}
+
+// tooOldToWait reports whether an event is not set aside any more, because nobody
+// wants to be told by then. An operator's word is for whenever there is room.
+func (r rules) tooOldToWait(ref event.Ref, s event.State, now time.Time) bool {
+	return s.Planned && s.Generation == 0 && r.stale(ref, now)
 }
 
 // otherCopy decides about a second copy in EVENTS of a known event. Of one that
@@ -133,3 +157,8 @@ func (r rules) holds(o event.Owner) bool { return o.Instance != r.me.Instance }
 
 // leaseEnd is when the claim in force is certainly over, on any clock.
 func (r rules) leaseEnd(l look) time.Time { return l.at.Add(l.state.Claim.Lease()).Add(r.skew) }
+
+// untouched reports whether nothing was ever tried for an event, in no generation.
+func untouched(s event.State) bool {
+	return s.Generation == 0 && !s.Planned && s.Lost == nil
+}

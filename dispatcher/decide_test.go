@@ -35,6 +35,8 @@ func TestDecide(t *testing.T) {
 	settled := stateAfter(claimedBy(me), []event.Fact{event.Settled{}})
 	dead := stateAfter(claimedBy(me), []event.Fact{event.Dead{Cause: event.CauseCrashes}})
 	waiting := stateAfter(claimedBy(me), []event.Fact{event.Waiting{Round: 1, Due: now.Add(time.Minute), Reason: event.WaitRetry}})
+	busy := event.Waiting{Due: now.Add(time.Minute), Reason: event.WaitBusy, Channel: "mail"}
+	aside := stateAfter([]event.Fact{busy})
 	old := anEvent
 	old.OccurredAt = now.Add(-200 * time.Hour)
 	crashedTwice := stateAfter(claimedBy(myPast),
@@ -87,6 +89,25 @@ func TestDecide(t *testing.T) {
 		"the third crash buries the event": {
 			look{known: true, ref: anEvent, state: crashedTwice, at: now},
 			decision{action: actBury, cause: event.CauseCrashes, crashed: &event.Crashed{Claim: "r3", Owner: myPast, Reason: "owner_gone"}},
+		},
+		"an event that was set aside is claimed whenever there is room": {
+			look{known: true, ref: anEvent, state: aside, lastDelivery: false}, decision{action: actClaim},
+		},
+		"an event that was set aside and is delivered too often is buried": {
+			look{known: true, ref: anEvent, state: aside, lastDelivery: true}, decision{action: actBury, cause: event.CauseMaxDeliver},
+		},
+		"another copy of an event that was set aside is a duplicate": {
+			look{known: true, ref: anEvent, state: aside, copied: true, copySeq: 8, digest: "abc"}, decision{action: actDuplicate},
+		},
+		"an event that was set aside, and of which nothing was tried, expires when it is stale": {
+			look{known: true, ref: old, state: aside}, decision{action: actExpire},
+		},
+		"an event that was set aside in the middle of its plan does not expire": {
+			look{known: true, ref: old, state: stateAfter([]event.Fact{event.Planned{}, busy})}, decision{action: actClaim},
+		},
+		"an event that was set aside after a crash does not expire": {
+			look{known: true, ref: old, state: stateAfter(claimedBy(myPast), []event.Fact{event.Crashed{Claim: "r1", Owner: myPast}, busy})},
+			decision{action: actClaim},
 		},
 		"a staleness window does not apply to an event that was claimed before": {
 			look{known: true, ref: old, state: waiting, now: now.Add(time.Minute)}, decision{action: actClaim},

@@ -23,9 +23,8 @@ import (
 type Planner interface {
 	// Plan returns a *plan.Error for an event that needs an operator.
 	Plan(key event.Key, e event.Envelope) (plan.Plan, error)
-	// Held returns, sorted, the channels on which an event of a type may have
-	// messages that are not sent again when their fate is unknown.
-	Held(typ string) []string
+	// Needs returns the channels on which an event of a type may have messages.
+	Needs(typ string) []plan.Need
 	// Revision names the configuration in force; it goes into every claim.
 	Revision() string
 }
@@ -40,8 +39,13 @@ type Options struct {
 	// Staleness is how old an event may be when first claimed; 0 switches it off.
 	Staleness time.Duration
 	Crashes   int // claims of a generation that may end without results; 3
-	Workers   int // events in hand at a time; 256
-	// Consume holds the bounds of delivery; its Workers are taken from above.
+	// Workers is how many events are in hand at a time. 0: so many that no channel
+	// holds up the others, at least 256.
+	Workers int
+	// MaxWaiting is how many events may wait for a time or for a channel before no
+	// more are taken from EVENTS; 100 000.
+	MaxWaiting int
+	// Consume holds the bounds of delivery; its Workers and Gate are taken from above.
 	Consume streams.ConsumeOptions
 	// Paused says why nothing may be begun although there is work, or "". It is
 	// asked before every step, also to end the pause. Nil: never.
@@ -71,6 +75,7 @@ type Dispatcher struct {
 	steady       bool
 
 	hand    inHand
+	waiting waiting
 	trouble trouble
 	steps   atomic.Uint64
 	stop    atomic.Pointer[context.Context] // Run's context
@@ -93,10 +98,13 @@ func New(o Options) (*Dispatcher, error) {
 		if c.Sender == nil {
 			return nil, fmt.Errorf("dispatcher: channel %q has no sender", name)
 		}
-		d.channels[name] = newOutlet(c)
+		d.channels[name] = newOutlet(c, d.now)
 		d.policies[name] = d.channels[name].Policy
 	}
 	d.trouble.logger = d.logger
+	if d.consume.Workers = o.Workers; o.Workers <= 0 {
+		d.consume.Workers = d.workers()
+	}
 	return d, nil
 }
 
@@ -116,10 +124,20 @@ func (d *Dispatcher) setDefaults(o Options) {
 	if d.logger == nil {
 		d.logger = slog.New(slog.DiscardHandler)
 	}
-	d.consume.Workers = o.Workers
-	if d.consume.Workers <= 0 {
-		d.consume.Workers = 256
+	if o.MaxWaiting <= 0 {
+		o.MaxWaiting = 100_000
 	}
+	d.waiting = waiting{most: o.MaxWaiting, ask: d.askWaiting}
+}
+
+// workers returns how many events are in hand at a time, so that all channels may
+// be full and there is still somebody for the events of the next.
+func (d *Dispatcher) workers() int {
+	n := shortLine
+	for _, o := range d.channels {
+		n += o.seatCount() + shortLine
+	}
+	return max(n, 256)
 }
 
 // Run takes deliveries until ctx is done, then finishes what is in hand within
@@ -127,10 +145,14 @@ func (d *Dispatcher) setDefaults(o Options) {
 // seconds more to be recorded. A sender that goes on all the same is left behind,
 // and the error names its channel. Run is called once.
 func (d *Dispatcher) Run(ctx context.Context) error {
+	aside := d.recall(ctx)
 	g, ctx := errgroup.WithContext(ctx)
-	d.stop.Store(&ctx) // it ends too if one of the two cannot go on
-	g.Go(func() error { return d.log.Events.Consume(ctx, d.consume, d.handle) })
-	g.Go(func() error { return d.log.Retries.Consume(ctx, d.consume, d.handle) })
+	d.stop.Store(&ctx) // it ends too if one of them cannot go on
+	events := d.consume
+	events.Gate = d.waiting.gate
+	g.Go(func() error { return d.log.Events.Consume(ctx, events, d.handleNew) })
+	g.Go(func() error { return d.log.Retries.Consume(ctx, d.consume, d.handleNew) })
+	g.Go(func() error { return d.consumeAside(ctx, aside) })
 	err := g.Wait()
 	if errors.Is(err, context.Canceled) {
 		err = nil
@@ -156,20 +178,4 @@ func (d *Dispatcher) leftBehind() error {
 func (d *Dispatcher) stopping() bool {
 	ctx := d.stop.Load()
 	return ctx != nil && (*ctx).Err() != nil
-}
-
-// Status is what the dispatcher is doing.
-type Status struct {
-	InHand  int    `json:"in_hand"`           // events being worked on
-	Steps   uint64 `json:"steps"`             // finished since the start
-	Trouble string `json:"trouble,omitempty"` // what it is waiting out
-}
-
-// Status may be called at any time.
-func (d *Dispatcher) Status() Status {
-	s := Status{InHand: d.hand.len(), Steps: d.steps.Load(), Trouble: d.trouble.text()}
-	if why := d.paused(); why != "" {
-		s.Trouble = "paused: " + why
-	}
-	return s
 }

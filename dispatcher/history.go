@@ -21,6 +21,10 @@ type history struct {
 	at    time.Time // stream time of the last record
 }
 
+func (h history) wakeup() streams.Wakeup {
+	return streams.Wakeup{Tenant: h.ref.Tenant, Key: h.ref.Key, Sequence: h.ref.Sequence}
+}
+
 // append adds one record to the history, expecting it to end where h does. It
 // waits out trouble with the log. The error is a *streams.ConflictError where
 // somebody else appended, or says that ctx ended.

@@ -28,6 +28,17 @@ type Policy struct {
 	// messages of unknown fate are held, it is also how many events may be claimed
 	// for it at a time, and so how many a killed process leaves in doubt.
 	Concurrency int
+	// Rate is how many calls are made in a second at most, and Burst how many of them
+	// at once; no bound and 1.
+	Rate  float64
+	Burst int
+	// Failures is how many failures in a row shut the channel; 5. A failure is a
+	// transient result or an unknown end, not a refusal for good. As many rate
+	// limits in a row shut it too, for as long as the provider asks.
+	Failures int
+	// OpenFor is how long it is shut before one call is let through; 30 s. That
+	// doubles each time that the call fails, up to 5 min.
+	OpenFor time.Duration
 	// DeadLetterPermanent makes a dead letter of an event that a provider refused
 	// for good. Without it such a refusal is only recorded.
 	DeadLetterPermanent bool
@@ -49,6 +60,15 @@ func (p Policy) withDefaults() Policy {
 	p.Timeout = min(p.Timeout, 30*time.Second)
 	if p.Concurrency <= 0 {
 		p.Concurrency = 64
+	}
+	if p.Burst <= 0 {
+		p.Burst = 1
+	}
+	if p.Failures <= 0 {
+		p.Failures = 5
+	}
+	if p.OpenFor <= 0 {
+		p.OpenFor = 30 * time.Second
 	}
 	return p
 }

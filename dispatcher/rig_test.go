@@ -74,7 +74,7 @@ func newRig(tb testing.TB, log *streams.Log, handle map[string]http.HandlerFunc)
 	hooks, err := webhook.New(webhook.Config{AllowPrivate: true, Secrets: []string{webhook.NewSecret()}})
 	require.NoError(tb, err)
 	tb.Cleanup(func() { _ = hooks.Close() })
-	policy := dispatcher.Policy{Base: time.Millisecond}
+	policy := dispatcher.Policy{Base: time.Millisecond, Failures: 1 << 30} // breakers have tests of their own
 	r := &rig{TB: tb, log: log, sink: s, o: dispatcher.Options{
 		Log: log, Planner: mustPlanner(tb), Staleness: 168 * time.Hour,
 		Owner: event.Owner{Instance: "here", Boot: event.NewNonce()},
@@ -169,6 +169,14 @@ func (r *rig) until(what string, ok func(history) bool) history {
 	})
 	require.ErrorIs(r, err, enough, "waiting until %s; seen so far:\n%s", what, h)
 	return h
+}
+
+// all returns what OUTCOMES holds now.
+func (r *rig) all() history {
+	r.Helper()
+	info, err := r.log.Outcomes.Info(r.within(10 * time.Second))
+	require.NoError(r, err)
+	return r.until("all is read", func(h history) bool { return len(h.records)+len(h.duplicates) == int(info.Last) })
 }
 
 // ended waits until each of the events has ended.

@@ -13,7 +13,7 @@ import (
 // handle takes one delivery as far as it goes now and acknowledges it. An error
 // means that the process is stopping or the delivery is rubbish: it is not
 // acknowledged, and comes again.
-func (d *Dispatcher) handle(ctx context.Context, del *streams.Delivery) {
+func (d *Dispatcher) handle(ctx context.Context, del *streams.Delivery, had map[string]*seat) {
 	wake := del.Wakeup()
 	putDown, err := d.hand.take(ctx, wake.Key)
 	if err != nil {
@@ -21,7 +21,8 @@ func (d *Dispatcher) handle(ctx context.Context, del *streams.Delivery) {
 	}
 	defer putDown()
 	if err := d.waitOutPause(ctx); err != nil {
-		return // it is not acknowledged, and comes again
+		del.PutBack()
+		return
 	}
 	switch _, unreadable := del.Ref(); {
 	case del.FromEvents() && unreadable != nil:
@@ -29,9 +30,10 @@ func (d *Dispatcher) handle(ctx context.Context, del *streams.Delivery) {
 	case !wake.Key.Valid():
 		err = errNoEvent
 	default:
-		err = d.step(ctx, del)
+		err = d.step(ctx, del, had)
 	}
 	if errors.Is(err, errStopping) {
+		del.PutBack()
 		return
 	}
 	if errors.Is(err, errNoEvent) {
@@ -53,13 +55,14 @@ const pauseLook = time.Second
 
 // waitOutPause holds a delivery while nothing may be begun.
 func (d *Dispatcher) waitOutPause(ctx context.Context) error {
+	if d.paused() == "" {
+		return nil
+	}
+	ctx, cancel := d.untilStopped(ctx)
+	defer cancel()
 	for d.paused() != "" {
-		select {
-		case <-d.stopped():
-			return errStopping
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(pauseLook):
+		if err := sleep(ctx, pauseLook); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -67,13 +70,13 @@ func (d *Dispatcher) waitOutPause(ctx context.Context) error {
 
 // step decides by the state in the event's last record and acts, until an
 // action needs no more. Losing an append to somebody else means looking again.
-func (d *Dispatcher) step(ctx context.Context, del *streams.Delivery) error {
+func (d *Dispatcher) step(ctx context.Context, del *streams.Delivery, had map[string]*seat) error {
 	h, known, err := d.begin(ctx, del)
 	if err != nil {
 		return err
 	}
 	for {
-		err := d.act(ctx, del, h, d.rules.decide(d.look(del, h, known)))
+		err := d.act(ctx, del, h, d.rules.decide(d.look(del, h, known)), had)
 		if err == nil || !errors.Is(err, errLookAgain) && !isConflict(err) {
 			return err
 		}
@@ -166,7 +169,7 @@ func (d *Dispatcher) look(del *streams.Delivery, h history, known bool) look {
 }
 
 // act does what was decided.
-func (d *Dispatcher) act(ctx context.Context, del *streams.Delivery, h history, dec decision) error {
+func (d *Dispatcher) act(ctx context.Context, del *streams.Delivery, h history, dec decision, had map[string]*seat) error {
 	switch dec.action {
 	case actAck:
 		return d.dropLetter(ctx, h)
@@ -185,12 +188,15 @@ func (d *Dispatcher) act(ctx context.Context, del *streams.Delivery, h history, 
 	case actBury:
 		return d.bury(ctx, h, dec.cause, dec.reason, crashes(dec)...)
 	case actClaim:
-		leave, err := d.admit(ctx, h)
+		p, err := d.admit(ctx, h, had)
 		if err != nil {
 			return err
 		}
-		defer leave()
-		return d.claim(ctx, h, d.sourceOf(del, h), crashes(dec)...)
+		defer p.leave()
+		if p.shut() && !d.rules.tooOldToWait(h.ref, h.state, d.now()) {
+			return d.setAside(ctx, h, p.lacking, crashes(dec)...)
+		}
+		return d.claim(ctx, h, p, d.sourceOf(del, h), crashes(dec)...)
 	}
 	return fmt.Errorf("no such action: %s", dec.action)
 }
@@ -212,9 +218,9 @@ func (d *Dispatcher) auditDuplicate(ctx context.Context, del *streams.Delivery, 
 // hold waits, with the delivery in hand, until a live owner's lease is over. It
 // ends when the process is to stop: there is nothing in hand to be finished.
 func (d *Dispatcher) hold(ctx context.Context, until time.Time) error {
+	ctx, cancel := d.untilStopped(ctx)
+	defer cancel()
 	select {
-	case <-d.stopped():
-		return errStopping
 	case <-time.After(until.Sub(d.now())):
 		return errLookAgain
 	case <-ctx.Done():
@@ -231,8 +237,8 @@ func (d *Dispatcher) expire(ctx context.Context, h history) error {
 
 // schedule makes sure that a waiting event is woken when it is due.
 func (d *Dispatcher) schedule(ctx context.Context, h history) error {
-	w := streams.Wakeup{Tenant: h.ref.Tenant, Key: h.ref.Key, Sequence: h.ref.Sequence}
+	d.waiting.add()
 	return d.persist(ctx, "schedule a wake-up", func(ctx context.Context) error {
-		return d.log.Retries.Schedule(ctx, w, h.state.Due)
+		return d.log.Retries.Schedule(ctx, h.wakeup(), h.state.Due)
 	})
 }

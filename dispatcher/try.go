@@ -23,7 +23,7 @@ func (w *work) try(ctx context.Context, facts []event.Fact) ([]event.Fact, error
 		case i := <-b.done:
 			delete(b.left, i)
 			b.ended = append(b.ended, i)
-			if at := time.Now().Add(patience(b.named[i])); alarm == nil || at.Before(due) {
+			if at := time.Now().Add(forbearance(b.named[i])); alarm == nil || at.Before(due) {
 				due, alarm = at, time.After(time.Until(at))
 			}
 		case <-alarm:
@@ -39,10 +39,10 @@ func (w *work) try(ctx context.Context, facts []event.Fact) ([]event.Fact, error
 	return append(facts, b.take()...), nil
 }
 
-// patience is how long a result waits for the calls beside it before it is
+// forbearance is how long a result waits for the calls beside it before it is
 // recorded without them. Until then a kill leaves it in doubt, which matters more
 // where it would be left to an operator than where it is sent again.
-func patience(m event.Message) time.Duration {
+func forbearance(m event.Message) time.Duration {
 	if m.OnUnknown == event.Hold {
 		return 50 * time.Millisecond
 	}
@@ -117,28 +117,18 @@ func namedMessages(s event.State, policies map[string]Policy) []event.Message {
 	return named
 }
 
-// readyMessages returns the messages that a new claim may try: open, with tries
-// left in the round, and not put off by their provider.
-func readyMessages(s event.State, policies map[string]Policy, now time.Time) []event.Message {
-	var ready []event.Message
-	for _, i := range s.Open() {
-		m := s.Messages[i]
-		if m.RoundTries < policies[m.Channel].Tries && !m.RetryAfter.After(now) && len(ready) < claimLimit {
-			ready = append(ready, m)
-		}
-	}
-	return ready
-}
-
 // tryMessage makes the tries of one message that this round still allows, and
-// stops at the first result that is not a plain "not now". No call is started
-// that could last past the lease.
+// stops at the first result that is not a plain "not now", and where the channel
+// does not get through any more. No call is started that could last past the lease.
 func (w *work) tryMessage(ctx context.Context, m event.Message, round int) []event.Fact {
-	ch := w.channels[m.Channel]
+	ch := w.pass.seats[m.Channel]
 	var facts []event.Fact
+	if ch == nil {
+		return facts
+	}
 	for tries := m.RoundTries; tries < ch.Policy.Tries; {
 		wait := max(w.jitter(ch.Policy.pause(tries)), m.RetryAfter.Sub(w.now()))
-		if !w.pause(ctx, wait) || !ch.acquire(ctx, w.until.Add(-ch.Policy.Timeout)) {
+		if !w.pause(ctx, wait) || !ch.slot(ctx, w.until.Add(-ch.Policy.Timeout)) {
 			return facts
 		}
 		fact, withheld := w.call(ctx, ch, m, round, tries+1)
@@ -167,7 +157,7 @@ func (w *work) tryMessage(ctx context.Context, m event.Message, round int) []eve
 
 // call makes one call with the slot that was acquired for it, unless the recipient
 // is suppressed or the lease is too short: then it returns no try.
-func (w *work) call(ctx context.Context, ch *outlet, m event.Message, round, try int) (*event.Tried, *event.Withheld) {
+func (w *work) call(ctx context.Context, ch *seat, m event.Message, round, try int) (*event.Tried, *event.Withheld) {
 	reason, suppressed, err := w.suppressed(ctx, m)
 	if suppressed || err != nil || time.Until(w.until) < ch.Policy.Timeout || ctx.Err() != nil {
 		ch.release()
@@ -188,6 +178,7 @@ func (w *work) call(ctx context.Context, ch *outlet, m event.Message, round, try
 		Message: m.ID, Round: round, Try: try, Started: started, Ended: w.now(),
 		Result: result, Code: code, Provider: receipt.Provider,
 	}
+	ch.said(&fact, after)
 	if after > 0 {
 		fact.RetryAfter = fact.Ended.Add(after)
 	}

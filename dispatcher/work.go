@@ -30,6 +30,7 @@ type source func(context.Context) (streams.StoredEvent, error)
 type work struct {
 	*Dispatcher
 	history
+	pass   *pass
 	source source
 	plan   map[string]plan.Message // rendered messages by id
 	until  time.Time               // no call may last longer; monotonic
@@ -38,8 +39,8 @@ type work struct {
 // claim takes the event in hand and works on it until it ends or waits. source
 // yields the event; it is called only after the claim is recorded, because
 // decoding may be what kills the process.
-func (d *Dispatcher) claim(ctx context.Context, h history, source source, before ...event.Fact) error {
-	w := &work{Dispatcher: d, history: h, source: source}
+func (d *Dispatcher) claim(ctx context.Context, h history, p *pass, source source, before ...event.Fact) error {
+	w := &work{Dispatcher: d, history: h, pass: p, source: source}
 	if err := w.renew(ctx, before...); err != nil {
 		return err
 	}
@@ -64,18 +65,30 @@ func (w *work) renew(ctx context.Context, facts ...event.Fact) error {
 // will try, so that a crash leaves no other in doubt.
 func (w *work) claimed(s event.State) event.Claimed {
 	c := event.Claimed{
-		Owner: w.rules.me, Generation: s.Generation, Round: s.Round,
+		Owner: w.rules.me, Generation: s.Generation, Round: roundOf(s, w.policies, w.now()),
 		LeaseMS: claimLease.Milliseconds(), Limit: claimLimit, Config: w.planner.Revision(),
 	}
-	for _, m := range readyMessages(s, w.policies, w.now()) {
+	for _, m := range w.ready(begun(s, w.policies, w.now()), w.room) {
 		c.Messages = append(c.Messages, m.ID)
 	}
 	return c
 }
 
+// room returns how many messages on a channel a claim may name now.
+func (w *work) room(channel string) int {
+	if _, ok := w.channels[channel]; !ok {
+		return claimLimit // orphans gives them up
+	}
+	if s := w.pass.seats[channel]; s != nil {
+		return s.names()
+	}
+	return 0
+}
+
 // do plans, sends and records.
 func (w *work) do(ctx context.Context) error {
 	facts, err := w.prepare(ctx)
+	w.pass.planned()
 	broken, ok := errors.AsType[*brokenError](err)
 	if ok {
 		err = w.bury(ctx, w.history, broken.cause, broken.detail)
@@ -122,9 +135,9 @@ func (e *brokenError) Error() string { return string(e.cause) + ": " + e.detail 
 
 // prepare makes the plan. It returns the facts to be recorded with the first
 // results: the plan that is frozen by them. A plan that a crash could leave in
-// doubt is recorded before anything is sent: one with more messages than a
-// claim may try, and one after a crash, whose uncertain messages the history
-// must show before they are sent again.
+// doubt is recorded before anything is sent: one of which only a part is tried now,
+// because a claim has a limit or a channel no room, and one after a crash, whose
+// uncertain messages the history must show before they are sent again.
 func (w *work) prepare(ctx context.Context) ([]event.Fact, error) {
 	stored, err := w.source(ctx)
 	if errors.Is(err, streams.ErrNotFound) {
@@ -147,7 +160,7 @@ func (w *work) prepare(ctx context.Context) ([]event.Fact, error) {
 	var facts []event.Fact
 	switch {
 	case w.state.Planned:
-	case len(p.Messages) > claimLimit || w.state.Lost != nil:
+	case w.state.Lost != nil || w.inPart(p.Fact):
 		if err := w.renew(ctx, p.Fact); err != nil {
 			return nil, err
 		}
@@ -155,6 +168,13 @@ func (w *work) prepare(ctx context.Context) ([]event.Fact, error) {
 		facts = append(facts, p.Fact)
 	}
 	return append(facts, w.orphans(w.state.Apply("", w.now(), facts...))...), nil
+}
+
+// inPart reports whether some messages of a plan are tried now and others are not.
+func (w *work) inPart(p event.Planned) bool {
+	s := w.state.Apply("", w.now(), p)
+	open, ready := len(s.Open()), len(w.ready(s, w.room))
+	return open > claimLimit || 0 < ready && ready < open
 }
 
 // safePlan turns a panic in planning into a dead letter with its stack.
@@ -207,11 +227,20 @@ func (w *work) record(ctx context.Context, facts []event.Fact) (again bool, err 
 	case end.cause != "":
 		return false, w.bury(ctx, h, end.cause, undelivered(h.state))
 	case end.wait != nil:
-		return false, w.schedule(ctx, h)
+		return false, w.putOff(ctx, h, end)
 	case end.again:
 		return true, nil
 	}
 	return false, w.dropLetter(ctx, h)
+}
+
+// putOff makes sure that a waiting event is woken, when it is due and when there is
+// room for it.
+func (w *work) putOff(ctx context.Context, h history, end ending) error {
+	if err := w.queue(ctx, h, end.aside); err != nil || end.wait.Reason == event.WaitBusy && !end.timed {
+		return err
+	}
+	return w.schedule(ctx, h)
 }
 
 // note records results while other calls go on, which the renewed claim names. A
@@ -237,7 +266,10 @@ func (w *work) note(ctx context.Context, facts []event.Fact, underWay []string) 
 // conclude returns how the claim ends if the results are recorded in the state s,
 // and the facts of that record.
 func (w *work) conclude(s event.State, results []event.Fact, stopping bool) (ending, []event.Fact) {
-	end := conclude(s.Apply("", w.now(), results...), w.policies, w.now(), stopping)
+	end := conclude(s.Apply("", w.now(), results...), outlook{
+		policies: w.policies, room: w.room, now: w.now(), stopping: stopping,
+		late: w.rules.tooOldToWait(w.ref, s, w.now()),
+	})
 	facts := slices.Concat(results, end.facts)
 	switch {
 	case end.again, end.cause != "":

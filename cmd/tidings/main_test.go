@@ -156,6 +156,11 @@ func newWorld(t *testing.T) *world {
 				Acked: 40, Duplicates: 3, Quarantined: 1, Reconnects: 5, LastDelivery: storetest.Start,
 			}}
 		},
+		Dispatcher: func() api.Dispatching {
+			return api.Dispatching{Waiting: 12, MaxWaiting: 100_000, Channels: []api.Channel{
+				{Channel: "mail", Breaker: "open", Since: storetest.Start, Until: storetest.Start.Add(time.Minute), Code: "smtp_421", Calls: 1, InHand: 2, Aside: 9, Throttled: 7, Concurrency: 16},
+			}}
+		},
 		Streams: func(context.Context) ([]api.Stream, error) {
 			return []api.Stream{{Name: "EVENTS", Messages: 3, Bytes: 2048, MaxBytes: 8 << 30, First: 1, Last: 3}}, nil
 		},

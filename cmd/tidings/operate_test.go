@@ -65,7 +65,7 @@ data: %s
 api: {listen: "127.0.0.1:0", token: %s}
 nats: {durability: relaxed}
 channels:
-  hook: {kind: webhook, secret: whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=, allow_private: true, base: 1ms, rounds: []}
+  hook: {kind: webhook, secret: whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=, allow_private: true, base: 1ms, rounds: [], breaker: {failures: 1000000}}
   held: {kind: webhook, secret: whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=, allow_private: true, on_unknown: hold, timeout: 300ms}
 routes:
   - {name: hook, event: "order.*", channel: hook, recipients: "data.to"}

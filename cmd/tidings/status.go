@@ -50,6 +50,10 @@ func (c *cli) printStatus(s api.Status) error {
 	if err := c.section(head, sources(s.Sources)); err != nil {
 		return err
 	}
+	head = []string{"CHANNEL", "BREAKER", "SINCE", "CODE", "CALLS", "OF", "IN HAND", "ASIDE", "THROTTLED"}
+	if err := c.section(head, channels(s.Dispatcher.Channels)); err != nil {
+		return err
+	}
 	if err := c.section([]string{"LEDGER", "COUNT"}, counts(s.Ledger)); err != nil {
 		return err
 	}
@@ -94,6 +98,17 @@ func sources(all []api.Source) [][]string {
 			s.Name, s.Broker, s.Queue, waiting, strconv.Itoa(s.InHand), strconv.Itoa(s.Window), strconv.FormatUint(s.Acked, 10),
 			strconv.FormatUint(s.Duplicates, 10), strconv.FormatUint(s.Quarantined, 10),
 			strconv.FormatUint(s.Reconnects, 10), clock(s.LastDelivery),
+		})
+	}
+	return rows
+}
+
+func channels(all []api.Channel) [][]string {
+	var rows [][]string
+	for _, s := range all {
+		rows = append(rows, []string{
+			s.Channel, string(s.Breaker), clock(s.Since), s.Code, strconv.Itoa(s.Calls), strconv.Itoa(s.Concurrency),
+			strconv.Itoa(s.InHand), strconv.Itoa(s.Aside), strconv.FormatUint(s.Throttled, 10),
 		})
 	}
 	return rows

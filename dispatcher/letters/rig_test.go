@@ -63,7 +63,7 @@ func newRig(t *testing.T, opts ...streamstest.Option) *rig {
 	hooks, err := webhook.New(webhook.Config{AllowPrivate: true, Secrets: []string{webhook.NewSecret()}})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = hooks.Close() })
-	policy := dispatcher.Policy{Base: time.Millisecond, Rounds: []time.Duration{}}
+	policy := dispatcher.Policy{Base: time.Millisecond, Rounds: []time.Duration{}, Failures: 1 << 30}
 	r.o = dispatcher.Options{
 		Log: r.log, Planner: planner, Owner: event.Owner{Instance: "here", Boot: event.NewNonce()},
 		Channels: map[string]dispatcher.Channel{

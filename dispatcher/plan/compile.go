@@ -40,17 +40,30 @@ type route struct {
 // event and the secret: the same revision makes the same plans.
 func (p *Planner) Revision() string { return p.revision }
 
-// Held returns, sorted, the channels on which an event of a type may have
-// messages that are held, not sent again, when their fate is unknown.
-func (p *Planner) Held(typ string) []string {
-	var held []string
-	for _, r := range p.routes {
-		if r.pattern.matches(typ) && r.channel.onUnknown(r.OnUnknown) == event.Hold {
-			held = append(held, r.Channel)
+// Need is a channel on which an event may have messages.
+type Need struct {
+	Channel string
+	Held    bool // some of them are held, not sent again, when their fate is unknown
+}
+
+// Needs returns the channels on which an event of a type may have messages, in the
+// order of the routes.
+func (p *Planner) Needs(typ string) []Need {
+	var needs []Need
+	for i := range p.routes {
+		r := &p.routes[i]
+		if !r.pattern.matches(typ) {
+			continue
+		}
+		held := r.channel.onUnknown(r.OnUnknown) == event.Hold
+		j := slices.IndexFunc(needs, func(n Need) bool { return n.Channel == r.Channel })
+		if j < 0 {
+			needs = append(needs, Need{Channel: r.Channel, Held: held})
+		} else {
+			needs[j].Held = needs[j].Held || held
 		}
 	}
-	slices.Sort(held)
-	return slices.Compact(held)
+	return needs
 }
 
 // Warnings returns what is allowed but hardly meant: routes whose template does

@@ -93,6 +93,9 @@ type Options struct {
 	Folded func(ctx context.Context, sequence uint64) error
 	// Sources says how the bridges are doing. It may be nil, and answers at once.
 	Sources func() []Source
+	// Dispatcher says how the dispatcher and the channels are doing. It may be nil,
+	// and answers at once.
+	Dispatcher func() Dispatching
 	// Streams says how full the streams are; it may be nil.
 	Streams func(context.Context) ([]Stream, error)
 	// Metrics answers GET /metrics; nil: nothing does.
@@ -141,6 +144,9 @@ func New(o Options) (*Server, error) {
 	}
 	if o.Sources == nil {
 		o.Sources = func() []Source { return nil }
+	}
+	if o.Dispatcher == nil {
+		o.Dispatcher = func() Dispatching { return Dispatching{} }
 	}
 	if o.Streams == nil {
 		o.Streams = func(context.Context) ([]Stream, error) { return nil, nil }

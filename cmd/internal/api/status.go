@@ -8,12 +8,13 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"tidings/bridge"
+	"tidings/dispatcher"
 	"tidings/store"
 )
 
 // Part is one part of the process: whether work moves through it, or there is
-// none. Reason says in words why not; it holds no secret, since everybody may
-// read it.
+// none. Reason says in words why not, or what somebody should look at although it
+// is ready; it holds no secret, since everybody may read it.
 type Part struct {
 	Name   string `json:"name"`
 	Ready  bool   `json:"ready"`
@@ -40,15 +41,22 @@ type Stream struct {
 // bridge from it is doing.
 type Source bridge.Status
 
+// Dispatching is what the dispatcher is doing, and how the channels are.
+type Dispatching dispatcher.Status
+
+// Channel is how one channel is doing.
+type Channel = dispatcher.ChannelStatus
+
 // Status is where the process stands.
 type Status struct {
-	Ready     bool         `json:"ready"`
-	Version   string       `json:"version"`
-	StartedAt time.Time    `json:"started_at"`
-	Parts     []Part       `json:"parts"`
-	Sources   []Source     `json:"sources"`
-	Ledger    store.Counts `json:"ledger"`
-	Streams   []Stream     `json:"streams"`
+	Ready      bool         `json:"ready"`
+	Version    string       `json:"version"`
+	StartedAt  time.Time    `json:"started_at"`
+	Parts      []Part       `json:"parts"`
+	Sources    []Source     `json:"sources"`
+	Dispatcher Dispatching  `json:"dispatcher"`
+	Ledger     store.Counts `json:"ledger"`
+	Streams    []Stream     `json:"streams"`
 	// StreamsProblem is why Streams is empty, if it should not be.
 	StreamsProblem string `json:"streams_problem,omitempty"`
 }
@@ -129,6 +137,10 @@ func (s *Server) getStatus(ctx context.Context, _ *struct{}) (*answer[Status], e
 	status := Status{
 		Ready: ready.Ready, Version: s.Version, StartedAt: s.started, Parts: ready.Parts,
 		Sources: append([]Source{}, s.Sources()...), Ledger: counts, Streams: []Stream{},
+		Dispatcher: s.Dispatcher(),
+	}
+	if status.Dispatcher.Channels == nil {
+		status.Dispatcher.Channels = []Channel{}
 	}
 	// A log that is down must not hide the rest.
 	if found, err := s.Streams(ctx); err != nil {

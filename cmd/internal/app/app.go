@@ -46,18 +46,19 @@ type Options struct {
 // App is one process of Tidings. Make it with New, run it once, and Close it.
 type App struct {
 	Options
-	dir     *directory
-	store   *store.Store
-	api     *api.Server
-	metrics *metrics.Metrics
-	out     outlets                      // planner, channels, suppressions
-	log     logPart                      // there once it is open
-	desk    atomic.Pointer[letters.Desk] // the same
-	parts   atomic.Value                 // of []part: what can say how it is doing
-	bridges atomic.Value                 // of []*bridge.Bridge: one of every source
-	ledger  atomic.Pointer[projector.Projector]
-	stop    atomic.Bool    // Run was told to stop
-	closes  []func() error // in reverse order
+	dir        *directory
+	store      *store.Store
+	api        *api.Server
+	metrics    *metrics.Metrics
+	out        outlets                      // planner, channels, suppressions
+	log        logPart                      // there once it is open
+	desk       atomic.Pointer[letters.Desk] // the same
+	parts      atomic.Value                 // of []part: what can say how it is doing
+	bridges    atomic.Value                 // of []*bridge.Bridge: one of every source
+	ledger     atomic.Pointer[projector.Projector]
+	stop       atomic.Bool    // Run was told to stop
+	closes     []func() error // in reverse order
+	dispatcher atomic.Pointer[dispatcher.Dispatcher]
 }
 
 // New opens and locks the data directory and prepares all parts. Its errors say
@@ -94,7 +95,7 @@ func New(o Options) (_ *App, err error) {
 	a.metrics = metrics.New(metrics.Options{Version: o.Version, Sources: a.statuses, Logger: o.Logger})
 	a.api, err = api.New(api.Options{
 		Ledger: a.store, Door: &a.log, Letters: &a.log, Records: a.log.records, Desk: a.desk.Load, Folded: a.folded, Token: token, Version: o.Version,
-		Parts: a.health, Behind: a.behind, Sources: a.sources, Streams: a.log.sizes, Metrics: a.metrics.Handler(), Logger: o.Logger,
+		Parts: a.health, Behind: a.behind, Sources: a.sources, Dispatcher: a.dispatching, Streams: a.log.sizes, Metrics: a.metrics.Handler(), Logger: o.Logger,
 	})
 	return a, err
 }
@@ -199,12 +200,13 @@ func (a *App) workParts(log *streams.Log, projection *projector.Projector) ([]fu
 	d, err := dispatcher.New(dispatcher.Options{
 		Log: log, Owner: a.dir.owner, Planner: a.out.planner, Channels: a.out.channels,
 		Suppressions: a.out.suppressions, Staleness: a.Config.Staleness.Std(),
-		Crashes: a.Config.Policy.Crashes, Logger: a.Logger,
+		Crashes: a.Config.Policy.Crashes, MaxWaiting: a.Config.MaxWaiting, Logger: a.Logger,
 		Paused: func() string { return projection.Status().Damaged() },
 	})
 	if err != nil {
 		return nil, err
 	}
+	a.dispatcher.Store(d)
 	s := steward.New(steward.Options{
 		Ledger: stewardship{a.store, projection, log}, Waker: log.Retries, Events: log.Events,
 		Histories: log.Outcomes, Letters: log.DeadLetters,

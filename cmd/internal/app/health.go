@@ -1,7 +1,11 @@
 package app
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"strings"
+	"time"
 
 	"tidings/cmd/internal/api"
 	"tidings/dispatcher"
@@ -35,10 +39,46 @@ func (a *App) behind() string {
 }
 
 func dispatcherHealth(d *dispatcher.Dispatcher) part {
-	return func(context.Context) api.Part {
-		s := d.Status()
-		return api.Part{Name: "dispatcher", Ready: s.Trouble == "", Reason: s.Trouble}
+	return func(context.Context) api.Part { return ofStatus(d.Status()) }
+}
+
+func ofStatus(s dispatcher.Status) api.Part {
+	out := api.Part{Name: "dispatcher"}
+	switch {
+	case s.Trouble != "":
+		out.Reason = s.Trouble
+	case s.Full():
+		out.Reason = fmt.Sprintf("%d events wait, and max_waiting is %d: no more are taken until they are fewer; %s",
+			s.Waiting, s.MaxWaiting, cmp.Or(shut(s), "tidings events list --phase waiting shows them"))
+	default:
+		out.Ready, out.Reason = true, shut(s)
 	}
+	return out
+}
+
+// shut says which channels do not get through. That does not make the process
+// unready: all else moves, and another process would not get through either.
+func shut(s dispatcher.Status) string {
+	var all []string
+	for _, c := range s.Channels {
+		if c.Breaker == dispatcher.BreakerClosed {
+			continue
+		}
+		why := "does not get through"
+		if c.RateLimited {
+			why = "is rate limited by its provider"
+		}
+		all = append(all, fmt.Sprintf("channel %q %s since %s (%s), and %d events wait for it", c.Channel, why, c.Since.UTC().Format(time.RFC3339), cmp.Or(c.Code, "not tried yet"), c.Aside))
+	}
+	return strings.Join(all, "; ")
+}
+
+// dispatching says what the dispatcher is doing, once there is one.
+func (a *App) dispatching() api.Dispatching {
+	if d := a.dispatcher.Load(); d != nil {
+		return api.Dispatching(d.Status())
+	}
+	return api.Dispatching{}
 }
 
 func projectorHealth(p *projector.Projector) part {

@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"tidings/cmd/internal/api"
+	"tidings/dispatcher"
 	"tidings/dispatcher/steward"
 	"tidings/projector"
 	"tidings/store"
@@ -15,6 +17,39 @@ import (
 	"tidings/streams/event"
 	"tidings/streams/streamstest"
 )
+
+func TestTheDispatcherIsReadyUnlessAllStandsStill(t *testing.T) {
+	since := time.Date(2026, 11, 30, 3, 0, 0, 0, time.UTC)
+	well := dispatcher.ChannelStatus{Channel: "hook", Breaker: dispatcher.BreakerClosed}
+	shut := dispatcher.ChannelStatus{Channel: "mail", Breaker: dispatcher.BreakerOpen, Since: since, Code: "smtp_421", Aside: 12}
+	limited := dispatcher.ChannelStatus{Channel: "sms", Breaker: dispatcher.BreakerHalfOpen, Since: since, Code: "http_429", RateLimited: true}
+	for name, c := range map[string]struct {
+		status dispatcher.Status
+		want   api.Part
+	}{
+		"all is well": {dispatcher.Status{MaxWaiting: 1, Channels: []dispatcher.ChannelStatus{well}}, api.Part{Ready: true}},
+		"a channel that is shut is said, and does not make it unready": {
+			dispatcher.Status{MaxWaiting: 1, Channels: []dispatcher.ChannelStatus{well, shut, limited}},
+			api.Part{Ready: true, Reason: `channel "mail" does not get through since 2026-11-30T03:00:00Z (smtp_421), and 12 events wait for it; ` +
+				`channel "sms" is rate limited by its provider since 2026-11-30T03:00:00Z (http_429), and 0 events wait for it`},
+		},
+		"too many wait, for a channel that is shut": {
+			dispatcher.Status{Waiting: 12, MaxWaiting: 12, Channels: []dispatcher.ChannelStatus{shut}},
+			api.Part{Reason: `12 events wait, and max_waiting is 12: no more are taken until they are fewer; ` +
+				`channel "mail" does not get through since 2026-11-30T03:00:00Z (smtp_421), and 12 events wait for it`},
+		},
+		"too many wait for their next round": {
+			dispatcher.Status{Waiting: 13, MaxWaiting: 12},
+			api.Part{Reason: `13 events wait, and max_waiting is 12: no more are taken until they are fewer; tidings events list --phase waiting shows them`},
+		},
+		"the log is in trouble": {dispatcher.Status{Trouble: "append: full", MaxWaiting: 1}, api.Part{Reason: "append: full"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.want.Name = "dispatcher"
+			require.Equal(t, c.want, ofStatus(c.status))
+		})
+	}
+}
 
 // An event whose schedule was lost, as by a crash between the record and the
 // schedule, is found in the ledger and woken.

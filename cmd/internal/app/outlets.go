@@ -76,6 +76,7 @@ func policyOf(base config.Policy, t config.Tuning) dispatcher.Policy {
 	out := dispatcher.Policy{
 		Tries: p.Tries, Base: p.Base.Std(), Factor: p.Factor,
 		Timeout: t.Timeout.Std(), Concurrency: t.Concurrency, DeadLetterPermanent: t.DeadLetterPermanent,
+		Rate: t.Rate.PerSecond(), Burst: t.Burst, Failures: t.Breaker.Failures, OpenFor: t.Breaker.OpenFor.Std(),
 	}
 	for _, r := range p.Rounds {
 		out.Rounds = append(out.Rounds, r.Std())

@@ -90,7 +90,7 @@ func newWorld(t *testing.T, handle map[string]http.HandlerFunc) *world {
 data: %s
 api: {listen: "127.0.0.1:0"}
 channels:
-  hook: {kind: webhook, secret: whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=, allow_private: true, base: 1ms, rounds: []}
+  hook: {kind: webhook, secret: whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=, allow_private: true, base: 1ms, rounds: [], breaker: {failures: 1000000}}
 routes:
   - {name: hook, event: "order.*", channel: hook, recipients: data.url}
 `, filepath.Join(dir, "data"))

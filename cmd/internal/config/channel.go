@@ -34,9 +34,19 @@ type Tuning struct {
 	OnUnknown   string     `yaml:"on_unknown,omitempty"` // resend or hold; empty: what suits the kind
 	Timeout     Duration   `yaml:"timeout,omitempty"`    // of one call
 	Concurrency int        `yaml:"concurrency,omitempty"`
+	Rate        Rate       `yaml:"rate,omitempty"`  // of calls; empty: no bound
+	Burst       int        `yaml:"burst,omitempty"` // calls at once within the rate; 0: 1
+	Breaker     Breaker    `yaml:"breaker,omitempty"`
 	// DeadLetterPermanent makes a dead letter of an event that the provider
 	// refused for good.
 	DeadLetterPermanent bool `yaml:"dead_letter_permanent,omitempty"`
+}
+
+// Breaker says when a channel is shut because its provider does not get through.
+// What is zero has the default of package dispatcher.
+type Breaker struct {
+	Failures int      `yaml:"failures,omitempty"` // in a row
+	OpenFor  Duration `yaml:"open_for,omitempty"` // before one call shows whether it does again
 }
 
 // Email is a mail server. Package email says what each value means.

@@ -60,6 +60,9 @@ type Config struct {
 
 	// Policy is how often messages are tried; a channel may change it.
 	Policy Policy `yaml:"policy"`
+	// MaxWaiting is how many events may wait, for a time or for a channel, before no
+	// more are taken from the log.
+	MaxWaiting int `yaml:"max_waiting"`
 	// Channels are the ways to send, by the name that routes use.
 	Channels map[string]*Channel `yaml:"channels"`
 	// Suppressions are the recipients who get nothing.
@@ -184,6 +187,7 @@ func Default() Config {
 		DeadLetters: Stream{MaxBytes: 2 << 30},
 		Identity:    []string{"tenant", "source", "id"},
 		MissingID:   MissingDerive,
+		MaxWaiting:  100_000,
 		Policy: Policy{
 			Tries: 3, Base: Duration(200 * time.Millisecond), Factor: 2, Crashes: 3,
 			Rounds: []Duration{

@@ -118,6 +118,24 @@ func TestLoadValues(t *testing.T) {
 		require.Zero(t, c.Staleness)
 		require.NoError(t, c.Validate())
 	})
+	t.Run("a rate is so many in a second, a minute or an hour", func(t *testing.T) {
+		for text, want := range map[string]float64{"50/s": 50, "30/m": 0.5, "1800/h": 0.5, "2.5/s": 2.5, "''": 0} {
+			c, err := load(t, "channels: {once: {kind: webhook, rate: "+text+"}}\n")
+			require.NoError(t, err, text)
+			require.InDelta(t, want, c.Channels["once"].Tuning.Rate.PerSecond(), 0, text)
+		}
+	})
+	t.Run("what limits a channel is set by variables and printed as it was written", func(t *testing.T) {
+		c, err := load(t, "channels: {mail: {kind: email}}\n",
+			"TIDINGS_CHANNELS_MAIL_RATE=300/m", "TIDINGS_CHANNELS_MAIL_BURST=3", "TIDINGS_MAX_WAITING=7",
+			"TIDINGS_CHANNELS_MAIL_BREAKER_FAILURES=9", "TIDINGS_CHANNELS_MAIL_BREAKER_OPEN_FOR=1m")
+		require.NoError(t, err)
+		require.Equal(t, 7, c.MaxWaiting)
+		require.Equal(t, config.Breaker{Failures: 9, OpenFor: config.Duration(time.Minute)}, c.Channels["mail"].Tuning.Breaker)
+		var out strings.Builder
+		require.NoError(t, c.Print(&out))
+		require.Regexp(t, `(?s)rate: "?300/m"?\n +burst: 3\n +breaker:\n +failures: 9\n +open_for: 1m\n`, out.String())
+	})
 	t.Run("an empty list of rounds means none, a missing one means those of the policy", func(t *testing.T) {
 		c, err := load(t, "channels:\n  once: {kind: webhook, rounds: []}\n  often: {kind: webhook}\n")
 		require.NoError(t, err)
@@ -181,6 +199,9 @@ func TestLoadErrors(t *testing.T) {
 		"a key twice":                        {"api:\n  listen: a:1\n  listen: b:2\n", `tidings.yaml:3:3: mapping key "listen" already defined at [2:3]`},
 		"a duration without unit":            {"horizon: 30\n", `tidings.yaml:1:10: "30" is not a duration: write it like 200ms, 30s, 5m or 168h`},
 		"a size in words":                    {"outcomes: {max_bytes: huge}\n", `tidings.yaml:1:23: "huge" is not a size: write it like 8GiB or 500MB`},
+		"a rate without a time":              {"channels:\n  m:\n    kind: webhook\n    rate: 50\n", `tidings.yaml:4:11: want a rate such as 50/s, 300/m or 1000/h`},
+		"a rate of nothing":                  {"channels:\n  m:\n    kind: webhook\n    rate: 0/s\n", `tidings.yaml:4:11: want a rate such as 50/s, 300/m or 1000/h`},
+		"a rate in days":                     {"channels:\n  m:\n    kind: webhook\n    rate: 5/d\n", `tidings.yaml:4:11: want a rate such as 50/s, 300/m or 1000/h`},
 		"a list where a duration belongs":    {"horizon: [1h]\n", `tidings.yaml:1:10: want a duration such as 5m`},
 		"a text where a number belongs":      {"amqp:\n  window: many\n", `tidings.yaml:2:11: want a whole number here`},
 		"a text where keys belong":           {"api: localhost\n", `tidings.yaml:1:6: want keys with values here, not a text`},

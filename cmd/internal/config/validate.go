@@ -51,6 +51,7 @@ const (
 	longestDeferral = 24 * time.Hour
 	horizonMargin   = 24 * time.Hour
 	longestTimeout  = 30 * time.Second // of a call: it must fit in a lease
+	longestOpen     = time.Hour        // of a breaker
 )
 
 // Validate returns nil, or everything that is wrong as [Problems]. It reads the
@@ -66,6 +67,9 @@ func (c Config) Validate() error {
 	c.validateStreams(&ps)
 	c.validateIdentity(&ps)
 	c.Policy.validate(&ps, "policy")
+	if c.MaxWaiting < 1 {
+		ps.add("max_waiting", "must be more than 0")
+	}
 	c.validateChannels(&ps)
 	c.validateHorizon(&ps)
 	c.validateSuppressions(&ps)
@@ -220,6 +224,22 @@ func (t Tuning) validate(ps *Problems, key string, base Policy) {
 	}
 	if t.Concurrency < 0 || t.Concurrency > 10_000 {
 		ps.add(key+".concurrency", "%d is not between 0 and 10000", t.Concurrency)
+	}
+	t.validateLimits(ps, key)
+}
+
+func (t Tuning) validateLimits(ps *Problems, key string) {
+	if t.Burst < 0 || t.Burst > 10_000 {
+		ps.add(key+".burst", "%d is not between 0 and 10000", t.Burst)
+	}
+	if t.Burst > 0 && t.Rate == "" {
+		ps.add(key+".burst", "is of a rate, and there is none: set rate")
+	}
+	if t.Breaker.Failures < 0 {
+		ps.add(key+".breaker.failures", "must not be negative; 0 is the default")
+	}
+	if t.Breaker.OpenFor < 0 || t.Breaker.OpenFor.Std() > longestOpen {
+		ps.add(key+".breaker.open_for", "%s is not between 0 and %s", t.Breaker.OpenFor, Duration(longestOpen))
 	}
 }
 

@@ -195,10 +195,11 @@ func results(f event.Tried) string {
 }
 
 func (t *teller) waiting(f event.Waiting) string {
-	why := words(waitReasons(), string(f.Reason))
-	if f.Channel != "" {
-		why = fmt.Sprintf("channel %q: %s", f.Channel, why)
+	if f.Reason == event.WaitBusy {
+		return fmt.Sprintf("set aside until channel %q has room for it or gets through again, at the latest until %s, for %s: this burns no round",
+			f.Channel, clock(f.Due), round(f.Round))
 	}
+	why := words(waitReasons(), string(f.Reason))
 	wait := f.Due.Sub(t.at())
 	if wait <= 0 {
 		return fmt.Sprintf("goes on at once with %s: %s", round(f.Round), why)

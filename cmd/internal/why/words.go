@@ -46,7 +46,7 @@ func gaveUpReasons() map[string]string {
 	return map[string]string{
 		"permanent":          "the provider refused for good",
 		"rounds_exhausted":   "the last round is over",
-		"deferral_exhausted": "rate limits put it off for too long",
+		"deferral_exhausted": "rate limits put it off for too long, or its channel had no room for it until it was too old",
 		"held":               "it may have been sent, and its channel leaves such messages to an operator",
 		"not_in_plan":        "the configuration in force does not produce it any more",
 		"no_channel":         "its channel is not configured any more",
@@ -56,7 +56,6 @@ func gaveUpReasons() map[string]string {
 func waitReasons() map[string]string {
 	return map[string]string{
 		string(event.WaitRetry):       "open messages are tried again",
-		string(event.WaitBusy):        "a channel has no room for it or does not get through; this burns no round",
 		string(event.WaitRateLimited): "a provider asked for it; this burns no round",
 		string(event.WaitInterrupted): "the process was stopped; this burns no round",
 	}

@@ -1,0 +1,133 @@
+package dispatcher
+
+import (
+	"context"
+	"maps"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"tidings/streams"
+)
+
+// waitingAge is how old what is known of those who wait may be.
+const waitingAge = time.Second
+
+// waiting is how many events wait, and the gate that is shut when they are too many.
+type waiting struct {
+	most int
+	ask  func(context.Context) (total int, aside map[string]int, err error)
+
+	mu    sync.Mutex
+	asked time.Time
+	total int            // as the log said
+	added int            // since then
+	aside map[string]int // by channel, as the log said
+}
+
+// add says that another one waits. Those that end meanwhile are counted a moment
+// later.
+func (w *waiting) add() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.added++
+}
+
+// gate blocks while too many wait, or until ctx ends. What those who wait need to
+// go on does not pass it.
+func (w *waiting) gate(ctx context.Context) {
+	for w.count(ctx) >= w.most {
+		if sleep(ctx, waitingAge) != nil {
+			return
+		}
+	}
+}
+
+// count returns how many wait, as of a moment ago. If the log does not say, what
+// it said before counts.
+func (w *waiting) count(ctx context.Context) int {
+	w.mu.Lock()
+	fresh, total := time.Since(w.asked) < waitingAge, w.total+w.added
+	w.mu.Unlock()
+	if fresh {
+		return total
+	}
+	ctx, cancel := context.WithTimeout(ctx, waitingAge)
+	defer cancel()
+	total, aside, err := w.ask(ctx)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err == nil {
+		w.total, w.aside, w.added = total, aside, 0
+	}
+	w.asked = time.Now()
+	return w.total + w.added
+}
+
+func (w *waiting) known() (total int, aside map[string]int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.total + w.added, maps.Clone(w.aside)
+}
+
+// watch keeps what is known fresh until ctx ends.
+func (w *waiting) watch(ctx context.Context) {
+	for sleep(ctx, 5*waitingAge) == nil {
+		w.count(ctx)
+	}
+}
+
+func (d *Dispatcher) askWaiting(ctx context.Context) (int, map[string]int, error) {
+	info, err := d.log.Retries.Info(ctx)
+	if err != nil {
+		return 0, nil, err
+	}
+	aside, err := d.log.Retries.Aside(ctx)
+	return int(info.Messages), aside, err
+}
+
+// consumeAside takes what was set aside, for every channel at its own pace. What
+// was set aside for a channel that does not exist any more is taken too: the plan
+// says what becomes of it.
+func (d *Dispatcher) consumeAside(ctx context.Context, aside map[string]int) error {
+	g, ctx := errgroup.WithContext(ctx)
+	for name, o := range d.channels {
+		g.Go(func() error { return d.consumeChannel(ctx, name, o.seatCount()) })
+	}
+	for name, n := range aside {
+		if d.channels[name] == nil && n > 0 {
+			g.Go(func() error { return d.consumeChannel(ctx, name, 1) })
+		}
+	}
+	g.Go(func() error { d.waiting.watch(ctx); return nil })
+	return g.Wait()
+}
+
+func (d *Dispatcher) consumeChannel(ctx context.Context, name string, workers int) error {
+	o := d.consume
+	o.Workers = min(workers, asideWorkers)
+	return d.log.Retries.ConsumeAside(ctx, name, o, d.handleAside(name))
+}
+
+// asideWorkers is how many events that were set aside a channel has in hand. They
+// take a seat each.
+const asideWorkers = 128
+
+// recall looks for what an earlier process has set aside. Where there is something
+// the channel may still not get through, so that one call is to show it first.
+func (d *Dispatcher) recall(ctx context.Context) (aside map[string]int) {
+	_ = d.persist(ctx, "look for what was set aside", func(ctx context.Context) (err error) {
+		aside, err = d.log.Retries.Aside(ctx)
+		return err
+	})
+	for name, n := range aside {
+		if o := d.channels[name]; o != nil && n > 0 {
+			o.breaker.change(func(c *circuit) { c.suspect(d.now()) })
+		}
+	}
+	return aside
+}
+
+// handleNew handles a delivery that comes without a seat.
+func (d *Dispatcher) handleNew(ctx context.Context, del *streams.Delivery) { d.handle(ctx, del, nil) }

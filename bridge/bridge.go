@@ -62,15 +62,17 @@ func New(config Config, door *Door, opts Options) (*Bridge, error) {
 	if opts.Held == nil {
 		opts.Held = func(time.Duration) {}
 	}
+	where := "amqp queue " + config.Queue
 	if config.Name != "" {
 		opts.Log = opts.Log.With("source", config.Name)
+		where += " of source " + config.Name
 	}
 	setDefault(&opts.LookEvery, 10*time.Second)
 	setDefault(&opts.StallAfter, 30*time.Second)
 	state := newTracker(config, opts.Log, opts.Now, opts.StallAfter)
 	return &Bridge{
 		config: config, door: door, opts: opts, broker: state.status.Broker, state: state,
-		where: "amqp queue " + config.Queue,
+		where: where,
 		wlog:  untraced{watermill.NewSlogLoggerWithLevelMapping(opts.Log, map[slog.Level]slog.Level{slog.LevelInfo: slog.LevelDebug})},
 	}, nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"tidings/bridge"
 	"tidings/bridge/bridgetest"
+	"tidings/cmd/internal/api"
 	"tidings/store"
 )
 
@@ -76,6 +77,13 @@ sources:
 		w.put(other.URL(), "events", amqp.Publishing{Type: "order.placed", Headers: amqp.Table{"customer": "acme", "number": "1"}, Body: body})
 		w.eventually("it is counted", func() bool { return identities(w.rows(client, 3))["acme till 1 order.placed"] == 1 })
 		require.Equal(t, 3, w.hooks.Count())
+		rows, err := client.Events(t.Context(), api.EventQuery{Query: store.Query{Tenant: "acme"}})
+		require.NoError(t, err)
+		history, err := client.History(t.Context(), rows.Items[0].Key)
+		require.NoError(t, err)
+		again := history[len(history)-1].Redelivery
+		require.NotNil(t, again)
+		require.Equal(t, "amqp queue events of source far", again.Delivery)
 	})
 	t.Run("one whose broker is killed is not ready, and the others go on", func(t *testing.T) {
 		require.NoError(t, other.Kill())

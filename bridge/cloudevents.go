@@ -191,7 +191,7 @@ func parseStructured(contentType string, body []byte) (map[string]string, []byte
 // or boolean as it is written.
 func attributeText(name string, raw json.RawMessage) (string, error) {
 	if !validAttribute(name) {
-		return "", fmt.Errorf("%q is no name of a CloudEvents attribute: letters and digits only, in lower case", name)
+		return "", fmt.Errorf("%q is no name of a CloudEvents attribute: letters and digits only, in lower case", event.Shorten(name, 50))
 	}
 	switch raw[0] {
 	case '"':

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-	"unicode/utf8"
 
 	"tidings/streams"
 	"tidings/streams/event"
@@ -198,49 +197,4 @@ func (d *Door) ref(e event.Envelope, accepted streams.Accepted) event.Ref {
 		Sequence: accepted.Sequence, Digest: event.Digest(e.Data), Traceparent: e.Traceparent,
 		AMQPMessageID: e.Extensions[event.ExtensionMessageID],
 	}
-}
-
-// conflict keeps a second event under the identity of another one.
-func (d *Door) conflict(ctx context.Context, a Arrival, stored streams.StoredEvent) (Receipt, error) {
-	letter := d.letter(a, &refusal{event.CauseIDConflict, fmt.Sprintf(
-		"the event %s, number %d in the log, has the same identity and another body", stored.Ref.Key, stored.Ref.Sequence)})
-	letter.Key = event.ConflictKey(stored.Ref.Key, event.Digest(a.Envelope.Data))
-	return d.put(ctx, letter)
-}
-
-func (d *Door) quarantine(ctx context.Context, a Arrival, r *refusal) (Receipt, error) {
-	return d.put(ctx, d.letter(a, r))
-}
-
-// letter keeps the arrival as it came, under a key that is the same whenever
-// it comes.
-func (d *Door) letter(a Arrival, r *refusal) event.Letter {
-	tenant := a.Envelope.Tenant
-	if tenant == "" || len(tenant) > maxTenant || !utf8.ValidString(tenant) {
-		tenant = event.DefaultTenant
-	}
-	return event.Letter{
-		Schema: event.Schema, Kind: event.LetterDelivery, Tenant: tenant,
-		Key:   letterKey(tenant, a),
-		Cause: r.cause, Stage: a.Stage, Detail: r.detail, At: d.opts.Now(),
-		Envelope: &a.Envelope, Delivery: &a.Delivery, Data: a.Body,
-	}
-}
-
-// letterKey is that of a delivery, and of what it says it is: events that carry
-// the same body are different events, also where none of them can come in.
-func letterKey(tenant string, a Arrival) event.Key {
-	delivery := event.DeliveryKey(tenant, a.Delivery.Exchange, a.Delivery.RoutingKey,
-		a.Delivery.Properties["content_type"], a.Body)
-	e := a.Envelope
-	return event.NewKey("delivery of", string(delivery), e.Tenant, e.Source, e.ID, e.Type,
-		e.OccurredAt.UTC().Format(time.RFC3339Nano))
-}
-
-func (d *Door) put(ctx context.Context, letter event.Letter) (Receipt, error) {
-	sequence, _, err := d.opts.Letters.Put(ctx, letter)
-	if err != nil {
-		return Receipt{}, fmt.Errorf("store the dead letter: %w", err)
-	}
-	return Receipt{Key: letter.Key, Sequence: sequence, Quarantined: letter.Cause}, nil
 }

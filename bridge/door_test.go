@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -252,6 +253,28 @@ func TestDoorQuarantines(t *testing.T) {
 			require.Empty(t, p.events())
 		})
 	}
+	t.Run("what has larger attributes than an event, without them in the list", func(t *testing.T) {
+		p := newPorch(t)
+		large := strings.Repeat("ä", 5<<20)
+		for name, body := range map[string]string{
+			"a value":     `{"specversion":"1.0","id":"1","type":"t","subject":"` + large + `"}`,
+			"an id":       `{"specversion":"1.0","type":"t","id":"` + large + `"}`,
+			"an extra":    `{"specversion":"1.0","id":"1","type":"t","extra":"` + large + `"}`,
+			"a bad name":  `{"specversion":"1.0","id":"1","type":"t","` + large + `":1}`,
+			"a long name": `{"specversion":"1.0","id":"1","type":"t","` + strings.Repeat("a", 5<<20) + `":1}`,
+		} {
+			a := bridge.Arrival{Body: []byte(body), Stage: event.StageHTTP}
+			a.Envelope, a.Err = bridge.FromHTTP(http.Header{"Content-Type": {bridge.TypeStructured}}, a.Body)
+			r := p.accept(a)
+			got, _, err := p.log.DeadLetters.Get(t.Context(), "default", r.Key)
+			require.NoError(t, err, name)
+			require.Equal(t, body, string(p.payload(got)), name)
+			got.Data = nil
+			listed, err := json.Marshal(got)
+			require.NoError(t, err, name)
+			require.Less(t, len(listed), 64<<10, name)
+		}
+	})
 	t.Run("each for itself, where another has the same body", func(t *testing.T) {
 		p := newPorch(t)
 		for i, change := range []func(*event.Envelope){

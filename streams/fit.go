@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"unicode/utf8"
 
 	"github.com/nats-io/nats.go"
 
@@ -65,29 +64,19 @@ func (d *DeadLetters) room(l event.Letter, nonce string) int {
 func beginning(l event.Letter, object event.Object) event.Letter {
 	short := event.Letter{
 		Schema: l.Schema, Kind: l.Kind, Key: l.Key, Tenant: l.Tenant, Cause: l.Cause, Stage: l.Stage,
-		Detail: begin(l.Detail), Generation: l.Generation, At: l.At, Event: l.Event,
+		Detail: event.Shorten(l.Detail, listedText), Generation: l.Generation, At: l.At, Event: l.Event,
 		PayloadObject: l.PayloadObject, LetterObject: &object,
 	}
 	if e := l.Envelope; e != nil {
 		short.Envelope = &event.Envelope{
-			Tenant: l.Tenant, Source: begin(e.Source), ID: begin(e.ID), IDSource: e.IDSource, Type: begin(e.Type), OccurredAt: e.OccurredAt,
+			Tenant: l.Tenant, Source: event.Shorten(e.Source, listedText), ID: event.Shorten(e.ID, listedText), IDSource: e.IDSource, Type: event.Shorten(e.Type, listedText), OccurredAt: e.OccurredAt,
 		}
 	}
 	return short
 }
 
-// begin cuts a text that is too long to be listed.
-func begin(s string) string {
-	const most = 1000
-	if len(s) <= most {
-		return s
-	}
-	cut := most
-	for cut > 0 && !utf8.RuneStart(s[cut]) {
-		cut--
-	}
-	return s[:cut] + "…"
-}
+// listedText is how long a text that is only listed may be, in bytes.
+const listedText = 1000
 
 // whole returns the letter with what is in objects, as far as it is there and
 // not larger than an event.

@@ -27,6 +27,19 @@ func NewKey(parts ...string) Key {
 	return Key(encode128(sum[:]))
 }
 
+// bodyKey is NewKey with body as the last part, which may be large: it is not copied.
+func bodyKey(body []byte, parts ...string) Key {
+	var b []byte
+	for _, p := range parts {
+		b = binary.BigEndian.AppendUint64(b, uint64(len(p)))
+		b = append(b, p...)
+	}
+	h := sha256.New()
+	h.Write(binary.BigEndian.AppendUint64(b, uint64(len(body))))
+	h.Write(body)
+	return Key(encode128(h.Sum(nil)))
+}
+
 // encode128 is the text form of a 128-bit value: 22 characters of base64url.
 func encode128(sum []byte) string { return base64.RawURLEncoding.EncodeToString(sum[:16]) }
 
@@ -70,19 +83,19 @@ func ContentKey(contentHash string, sequence uint64) Key {
 // DerivedID returns the id of an event that came without one but with a
 // timestamp: a redelivery of the same message gets the same id.
 func DerivedID(tenant, source, typ string, at time.Time, body []byte) string {
-	return string(NewKey("derived", tenant, source, typ, at.UTC().Format(time.RFC3339Nano), string(body)))
+	return string(bodyKey(body, "derived", tenant, source, typ, at.UTC().Format(time.RFC3339Nano)))
 }
 
 // ContentHash returns what stands in for the id of an event that came with
 // neither id nor timestamp.
 func ContentHash(tenant, source, typ string, body []byte) string {
-	return string(NewKey("hash", tenant, source, typ, string(body)))
+	return string(bodyKey(body, "hash", tenant, source, typ))
 }
 
 // DeliveryKey returns the key of a raw delivery that could not become an
 // envelope: stable over redeliveries, so its dead letter is written once.
 func DeliveryKey(tenant, exchange, routingKey, contentType string, body []byte) Key {
-	return NewKey("delivery", tenant, exchange, routingKey, contentType, string(body))
+	return bodyKey(body, "delivery", tenant, exchange, routingKey, contentType)
 }
 
 // ConflictKey returns the key of the dead letter for a second event that claims

@@ -3,6 +3,7 @@ package event
 import (
 	"encoding/json"
 	"time"
+	"unicode/utf8"
 )
 
 // LetterKind says what a dead letter holds.
@@ -78,6 +79,19 @@ type Object struct {
 	Name   string `json:"name"`
 	Size   int64  `json:"size"`   // in bytes
 	Digest string `json:"digest"` // "SHA-256=" and the hash in base64url, as object stores have it
+}
+
+// Shorten cuts a text that has more than most bytes, between characters, and ends
+// it with an ellipsis then.
+func Shorten(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	cut := most
+	for cut > 0 && !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return s[:cut] + "…"
 }
 
 // Delivery is a raw AMQP delivery or HTTP request as it came in, without its body.

@@ -52,3 +52,9 @@ func TestCrashLoop(t *testing.T) {
 		})
 	}
 }
+
+func TestPauseOfACrashLoop(t *testing.T) {
+	b, err := New(Config{URL: "amqp://127.0.0.1/", Queue: "orders"}, nil, Options{})
+	require.NoError(t, err)
+	require.Equal(t, 30*time.Second, b.subscriber().crashPause, "where nothing else is configured")
+}

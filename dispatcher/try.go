@@ -179,6 +179,7 @@ func (w *work) call(ctx context.Context, ch *seat, m event.Message, round, try i
 		Result: result, Code: code, Provider: receipt.Provider,
 	}
 	ch.said(&fact, after)
+	w.tried(m.Channel, result, fact.Ended.Sub(started))
 	if after > 0 {
 		fact.RetryAfter = fact.Ended.Add(after)
 	}

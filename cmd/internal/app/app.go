@@ -92,7 +92,7 @@ func New(o Options) (_ *App, err error) {
 	if err != nil {
 		return nil, err
 	}
-	a.metrics = metrics.New(metrics.Options{Version: o.Version, Sources: a.statuses, Logger: o.Logger})
+	a.metrics = metrics.New(metrics.Options{Version: o.Version, Sources: a.statuses, Dispatcher: a.dispatchers, Logger: o.Logger})
 	a.api, err = api.New(api.Options{
 		Ledger: a.store, Door: &a.log, Letters: &a.log, Records: a.log.records, Desk: a.desk.Load, Folded: a.folded, Token: token, Version: o.Version,
 		Parts: a.health, Behind: a.behind, Sources: a.sources, Dispatcher: a.dispatching, Streams: a.log.sizes, Metrics: a.metrics.Handler(), Logger: o.Logger,
@@ -201,6 +201,7 @@ func (a *App) workParts(log *streams.Log, projection *projector.Projector) ([]fu
 		Log: log, Owner: a.dir.owner, Planner: a.out.planner, Channels: a.out.channels,
 		Suppressions: a.out.suppressions, Staleness: a.Config.Staleness.Std(),
 		Crashes: a.Config.Policy.Crashes, MaxWaiting: a.Config.MaxWaiting, Logger: a.Logger,
+		Tried:  a.metrics.Tried,
 		Paused: func() string { return projection.Status().Damaged() },
 	})
 	if err != nil {

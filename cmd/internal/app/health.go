@@ -73,6 +73,14 @@ func shut(s dispatcher.Status) string {
 	return strings.Join(all, "; ")
 }
 
+// dispatchers says what the dispatcher is doing, once there is one.
+func (a *App) dispatchers() []dispatcher.Status {
+	if d := a.dispatcher.Load(); d != nil {
+		return []dispatcher.Status{d.Status()}
+	}
+	return nil
+}
+
 // dispatching says what the dispatcher is doing, once there is one.
 func (a *App) dispatching() api.Dispatching {
 	if d := a.dispatcher.Load(); d != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"tidings/bridge"
+	"tidings/dispatcher"
 )
 
 // Options are where the numbers come from. A function that is nil has none; the
@@ -27,13 +28,18 @@ type Options struct {
 	Version string
 	// Sources says how the bridges are doing. Their names differ.
 	Sources func() []bridge.Status
-	Logger  *slog.Logger // nil discards
+	// Dispatcher says how the dispatcher and its channels are doing: none before
+	// there is one.
+	Dispatcher func() []dispatcher.Status
+	Logger     *slog.Logger // nil discards
 }
 
 // Metrics are all metrics of a process.
 type Metrics struct {
 	registry *prometheus.Registry
 	held     *prometheus.HistogramVec
+	called   *prometheus.HistogramVec
+	tries    *prometheus.CounterVec
 	logger   *slog.Logger
 }
 
@@ -42,13 +48,15 @@ func New(o Options) *Metrics {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	m := &Metrics{registry: prometheus.NewRegistry(), held: newHeld(), logger: o.Logger}
+	m := &Metrics{registry: prometheus.NewRegistry(), held: newHeld(), called: newCalled(), tries: newTries(), logger: o.Logger}
 	m.registry.MustRegister(
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		buildInfo(o.Version),
-		m.held,
+		m.held, m.called, m.tries,
 		collector(o.Sources, sourceLabels(), sourceFamilies()...),
+		collector(o.Dispatcher, dispatcherLabels(), dispatcherFamilies()...),
+		collector(channels(o.Dispatcher), channelLabels(), channelFamilies()...),
 	)
 	return m
 }

@@ -17,6 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"tidings/bridge"
+	"tidings/dispatcher"
+	"tidings/streams/event"
 )
 
 // sample has something of everything: a part that is added here shows in the
@@ -34,6 +36,14 @@ func sample() Options {
 				{Name: "far", Window: 256, Waiting: -1, Consumers: -1, Reason: "connection refused"},
 			}
 		},
+		Dispatcher: func() []dispatcher.Status {
+			return []dispatcher.Status{{
+				InHand: 3, Steps: 70, Waiting: 12, MaxWaiting: 100, Channels: []dispatcher.ChannelStatus{
+					{Channel: "hook", Breaker: dispatcher.BreakerClosed, Calls: 2, InHand: 4, Line: 1, Concurrency: 64},
+					{Channel: "mail", Breaker: dispatcher.BreakerHalfOpen, Stuck: 1, Aside: 9, Throttled: 7, Concurrency: 16},
+				},
+			}}
+		},
 	}
 }
 
@@ -41,6 +51,8 @@ func sample() Options {
 func full() *Metrics {
 	m := New(sample())
 	m.Held("orders")(20 * time.Millisecond)
+	m.Tried("hook", event.TryDelivered, 20*time.Millisecond)
+	m.Tried("mail", event.TryTransient, 3*time.Second)
 	return m
 }
 
@@ -102,7 +114,60 @@ tidings_bridge_window{source="orders"} 256
 # HELP tidings_build_info Always 1; the label says which version runs.
 # TYPE tidings_build_info gauge
 tidings_build_info{version="v1.2.3"} 1
-`), names(t, full(), func(name string) bool { return name != "tidings_bridge_held_seconds" })...))
+# HELP tidings_channel_aside Events that were set aside until the channel has room, as of a few seconds ago.
+# TYPE tidings_channel_aside gauge
+tidings_channel_aside{channel="hook"} 0
+tidings_channel_aside{channel="mail"} 9
+# HELP tidings_channel_breaker_open 1 while no calls are made, or one to see whether they get through again; 0 if calls are made.
+# TYPE tidings_channel_breaker_open gauge
+tidings_channel_breaker_open{channel="hook"} 0
+tidings_channel_breaker_open{channel="mail"} 1
+# HELP tidings_channel_calls Calls under way.
+# TYPE tidings_channel_calls gauge
+tidings_channel_calls{channel="hook"} 2
+tidings_channel_calls{channel="mail"} 0
+# HELP tidings_channel_concurrency Calls that may be under way at a time.
+# TYPE tidings_channel_concurrency gauge
+tidings_channel_concurrency{channel="hook"} 64
+tidings_channel_concurrency{channel="mail"} 16
+# HELP tidings_channel_in_hand Events in hand that may call the channel.
+# TYPE tidings_channel_in_hand gauge
+tidings_channel_in_hand{channel="hook"} 4
+tidings_channel_in_hand{channel="mail"} 0
+# HELP tidings_channel_line Events in hand that wait a moment for the channel to have room.
+# TYPE tidings_channel_line gauge
+tidings_channel_line{channel="hook"} 1
+tidings_channel_line{channel="mail"} 0
+# HELP tidings_channel_stuck Calls under way although their time is over.
+# TYPE tidings_channel_stuck gauge
+tidings_channel_stuck{channel="hook"} 0
+tidings_channel_stuck{channel="mail"} 1
+# HELP tidings_channel_throttled_total Calls that waited because of the channel's rate.
+# TYPE tidings_channel_throttled_total counter
+tidings_channel_throttled_total{channel="hook"} 0
+tidings_channel_throttled_total{channel="mail"} 7
+# HELP tidings_channel_tries_total Calls that ended, by result: delivered, permanent, transient, rate_limited or unknown.
+# TYPE tidings_channel_tries_total counter
+tidings_channel_tries_total{channel="hook",result="delivered"} 1
+tidings_channel_tries_total{channel="mail",result="transient"} 1
+# HELP tidings_dispatcher_in_hand Events being worked on.
+# TYPE tidings_dispatcher_in_hand gauge
+tidings_dispatcher_in_hand 3
+# HELP tidings_dispatcher_max_waiting Events that may wait before no more are taken.
+# TYPE tidings_dispatcher_max_waiting gauge
+tidings_dispatcher_max_waiting 100
+# HELP tidings_dispatcher_ready 1 if events are taken and worked on, 0 if not; status and log say why.
+# TYPE tidings_dispatcher_ready gauge
+tidings_dispatcher_ready 1
+# HELP tidings_dispatcher_steps_total Deliveries of events and wake-ups that were handled.
+# TYPE tidings_dispatcher_steps_total counter
+tidings_dispatcher_steps_total 70
+# HELP tidings_dispatcher_waiting Events that wait for a time or for a channel, as of a few seconds ago.
+# TYPE tidings_dispatcher_waiting gauge
+tidings_dispatcher_waiting 12
+`), names(t, full(), func(name string) bool {
+		return !strings.HasSuffix(name, "_seconds") || strings.HasSuffix(name, "timestamp_seconds")
+	})...))
 }
 
 func TestTimesAreObserved(t *testing.T) {
@@ -111,6 +176,7 @@ func TestTimesAreObserved(t *testing.T) {
 	body := scrape(t, m)
 	require.Contains(t, body, `tidings_bridge_held_seconds_count{source="orders"} 2`)
 	require.Contains(t, body, `tidings_bridge_held_seconds_bucket{source="orders",le="0.025"} 1`)
+	require.Contains(t, body, `tidings_channel_call_seconds_count{channel="mail"} 1`)
 }
 
 func TestTheGoRuntimeAndTheProcessAreShownToo(t *testing.T) {
@@ -166,10 +232,11 @@ func TestPageHasEveryMetricAndNoOther(t *testing.T) {
 	shown := map[string]string{}
 	for _, f := range families {
 		if strings.HasPrefix(f.GetName(), "tidings_") {
-			label := ""
+			var names []string
 			for _, l := range f.GetMetric()[0].GetLabel() {
-				label += "`" + l.GetName() + "`"
+				names = append(names, "`"+l.GetName()+"`")
 			}
+			label := strings.Join(names, ", ")
 			shown[f.GetName()] = " " + strings.ToLower(f.GetType().String()) + " | " + label + " | " + f.GetHelp() + " "
 		}
 	}

@@ -2,6 +2,7 @@ package streams_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net"
 	"sync/atomic"
@@ -75,6 +76,30 @@ func TestEventsAreSmallerWhereTheServerTakesLess(t *testing.T) {
 	l, err := streams.Open(t.Context(), inProcess(t, s), small)
 	require.NoError(t, err)
 	require.Equal(t, 384<<10, l.Events.MaxData())
+}
+
+func TestLettersAtTheEdgeOfAMessage(t *testing.T) {
+	const most = 1 << 20
+	s := plainServer(t, server.Options{JetStream: true, MaxPayload: most})
+	room := streams.Options{EventsMaxBytes: 1 << 20, OutcomesMaxBytes: 1 << 20, DeadLettersMaxBytes: 64 << 20, OversizeMaxBytes: 64 << 20}
+	l, err := streams.Open(t.Context(), inProcess(t, s), room)
+	require.NoError(t, err)
+	objects := 0
+	for size := most/4*3 - 4<<10; size < most/4*3; size += 100 {
+		want := letter(fmt.Sprint(size), 0)
+		want.Data = noise(size)
+		_, _, err := l.DeadLetters.Put(t.Context(), want)
+		require.NoError(t, err, size)
+		got, _, err := l.DeadLetters.Get(t.Context(), want.Tenant, want.Key)
+		require.NoError(t, err, size)
+		if got.PayloadObject != nil {
+			objects++
+			got.PayloadObject = nil
+		}
+		require.Equal(t, want, got, size)
+	}
+	require.Positive(t, objects)
+	require.Less(t, objects, 41, "some fit")
 }
 
 // swap is a place where one server can be put in another's stead.

@@ -160,7 +160,7 @@ func (l *Log) wire(handles []jetstream.Stream, o Options) {
 	l.Events = &Events{stream: base(0), commits: l.events, identity: o.Identity, spare: spare}
 	l.Outcomes = &Outcomes{stream: base(1), commits: l.outs, room: room{limit: handles[1].CachedInfo().Config.MaxBytes}}
 	l.Outcomes.tally = &tally{append: l.Outcomes.appendDuplicate, lost: l.lostDuplicates}
-	l.Oversize = &Oversize{stream: base(4)}
+	l.Oversize = &Oversize{stream: base(4), writing: make(chan struct{}, objectsInFlight)}
 	l.DeadLetters = &DeadLetters{stream: base(2), oversize: l.Oversize}
 	l.Retries = &Retries{stream: base(3)}
 }

@@ -26,9 +26,10 @@ const (
 
 	// chunkSize is half of what every server takes in one message, see [Open].
 	chunkSize = 512 << 10
-	// chunksInFlight bounds what the server has to buffer: it refuses what is
-	// sent faster than it can sync.
-	chunksInFlight = 16
+	// chunksInFlight, of at most objectsInFlight, bound what the server has to
+	// buffer: it refuses what is sent faster than it can sync.
+	chunksInFlight  = 16
+	objectsInFlight = 2
 
 	digestPrefix = "SHA-256="
 	letterOf     = "letter" // in an object's metadata: the subject of its letter
@@ -42,7 +43,10 @@ const (
 // sends the description of an object while its parts may still be refused, and
 // uses a buffer again that it may have to send a second time; what it removes
 // leaves a marker behind for ever.
-type Oversize struct{ stream }
+type Oversize struct {
+	stream
+	writing chan struct{} // has one for each object that is being written
+}
 
 // object is an object as it is described in the store.
 type object struct {
@@ -55,6 +59,12 @@ type object struct {
 // every byte is as durable as any append. Repeated, it takes the place of what
 // is there: that may be about to be removed. Errors are those of publishError.
 func (o *Oversize) put(ctx context.Context, subject, name string, data []byte) (event.Object, error) {
+	select {
+	case o.writing <- struct{}{}:
+		defer func() { <-o.writing }()
+	case <-ctx.Done():
+		return event.Object{}, fmt.Errorf("%w: others are being stored: %w", ErrUnavailable, context.Cause(ctx))
+	}
 	digest := digestOf(data)
 	named := event.Object{Bucket: OversizeBucket, Name: name + "." + digest[len(digestPrefix):][:22], Size: int64(len(data)), Digest: digest}
 	before, err := o.find(ctx, named.Name)

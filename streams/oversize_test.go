@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"tidings/streams"
 	"tidings/streams/event"
@@ -165,6 +167,18 @@ func TestLettersThatAreTooLargeForAMessage(t *testing.T) {
 		first := b.put(large("1", 0))
 		require.Equal(t, first, b.put(large("1", 0)))
 		require.Equal(t, object16MiB, b.messages())
+	})
+	t.Run("may be many at once", func(t *testing.T) {
+		b := newBucket(t, streamstest.Strict)
+		var group errgroup.Group
+		for i := range 12 {
+			group.Go(func() error {
+				_, _, err := b.DeadLetters.Put(t.Context(), large(fmt.Sprint(i), 0))
+				return err
+			})
+		}
+		require.NoError(t, group.Wait())
+		require.Equal(t, 12*object16MiB, b.messages())
 	})
 	t.Run("take their object with them when they are removed", func(t *testing.T) {
 		b := newBucket(t)

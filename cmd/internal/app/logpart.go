@@ -49,8 +49,8 @@ func (l *logPart) open(ctx context.Context, c config.Config, dir *directory, log
 	log, err := l.openStreams(ctx, nc, streams.Options{
 		Durability: durability, Replicas: c.NATS.Replicas, Horizon: horizonOf(c),
 		EventsMaxBytes: c.Events.MaxBytes.Bytes(), OutcomesMaxBytes: c.Outcomes.MaxBytes.Bytes(),
-		DeadLettersMaxBytes: c.DeadLetters.MaxBytes.Bytes(),
-		Identity:            c.EventIdentity(), Logger: logger,
+		DeadLettersMaxBytes: c.DeadLetters.MaxBytes.Bytes(), OversizeMaxBytes: c.Oversize.MaxBytes.Bytes(),
+		Identity: c.EventIdentity(), Logger: logger,
 	}, logger)
 	if err != nil {
 		shutdown()
@@ -78,8 +78,12 @@ func horizonOf(c config.Config) time.Duration {
 // maxStore returns what the embedded server may use of the disk: what the streams
 // set aside, and some for those without a size.
 func maxStore(c config.Config) int64 {
-	const others = 6 << 30
-	return c.Events.MaxBytes.Bytes() + c.Outcomes.MaxBytes.Bytes() + c.DeadLetters.MaxBytes.Bytes() + others
+	const others = 4 << 30
+	sum := int64(others)
+	for _, s := range []config.Stream{c.Events.Stream, c.Outcomes, c.DeadLetters, c.Oversize} {
+		sum += s.MaxBytes.Bytes()
+	}
+	return sum
 }
 
 func (l *logPart) connect(ctx context.Context, c config.Config, dir *directory, durability streams.Durability, logger *slog.Logger) (*nats.Conn, func(), error) {

@@ -53,6 +53,8 @@ type Config struct {
 	Events      Events `yaml:"events"`
 	Outcomes    Stream `yaml:"outcomes"`
 	DeadLetters Stream `yaml:"dead_letters"`
+	// Oversize bounds the object store of what is too large for a dead letter.
+	Oversize Stream `yaml:"oversize"`
 	// Identity lists the attributes that make two events the same one.
 	Identity []string `yaml:"identity,flow"`
 	// MissingID says what becomes of an event without an id: derive or quarantine.
@@ -185,6 +187,7 @@ func Default() Config {
 		Events:      Events{Stream: Stream{MaxBytes: 8 << 30}, Keep: Duration(14 * 24 * time.Hour)},
 		Outcomes:    Stream{MaxBytes: 8 << 30},
 		DeadLetters: Stream{MaxBytes: 2 << 30},
+		Oversize:    Stream{MaxBytes: 2 << 30},
 		Identity:    []string{"tenant", "source", "id"},
 		MissingID:   MissingDerive,
 		MaxWaiting:  100_000,

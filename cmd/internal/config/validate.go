@@ -138,7 +138,9 @@ func validateURL(ps *Problems, key, value string, schemes ...string) {
 const leastStream = 64 << 20
 
 func (c Config) validateStreams(ps *Problems) {
-	for key, s := range map[string]Stream{"events": c.Events.Stream, "outcomes": c.Outcomes, "dead_letters": c.DeadLetters} {
+	for key, s := range map[string]Stream{
+		"events": c.Events.Stream, "outcomes": c.Outcomes, "dead_letters": c.DeadLetters, "oversize": c.Oversize,
+	} {
 		if s.MaxBytes < leastStream {
 			ps.add(key+".max_bytes", "%s is less than %s", s.MaxBytes, Size(leastStream))
 		}

@@ -31,6 +31,11 @@ func TestBenchBridgePrintsJSON(t *testing.T) {
 		require.Equal(t, "strict", got["mode"])
 		require.ElementsMatch(t, members, slices.Collect(maps.Keys(got)))
 	})
+	t.Run("with more where more is asked for", func(t *testing.T) {
+		var got map[string]any
+		require.NoError(t, json.Unmarshal(run(t, "--durability", "relaxed", "--duplicates", "10%", "--conflicts", "10", "--memory"), &got))
+		require.ElementsMatch(t, append(slices.Clone(members), "mixed_per_s", "mixed_ratio", "peak_rss_mib_at"), slices.Collect(maps.Keys(got)))
+	})
 	t.Run("of both as a list", func(t *testing.T) {
 		var got []map[string]any
 		require.NoError(t, json.Unmarshal(run(t), &got))
@@ -49,6 +54,9 @@ func TestBenchBridgeRefuses(t *testing.T) {
 		"a window of nothing":  {"--window", "0"},
 		"no rounds":            {"--rounds", "-1"},
 		"what is not a number": {"--count", "many"},
+		"parts of nothing":     {"--duplicates", "few"},
+		"too many duplicates":  {"--duplicates", "30%"},
+		"less than none":       {"--conflicts", "-1%"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := newRoot(&cli{out: io.Discard, err: io.Discard})
@@ -67,5 +75,16 @@ func TestPrintBench(t *testing.T) {
 	}}))
 	require.Equal(t, `MODE     PRODUCT/S  BARE/S  RATIO  P50 MS  P99 MS  PEAK MIB
 relaxed  9000       10000   0.90   1.2     12.0    64.0
+`, out.String())
+}
+
+func TestPrintBenchWithMore(t *testing.T) {
+	var out bytes.Buffer
+	require.NoError(t, (&cli{out: &out}).printBench([]bench.Result{{
+		Mode: "strict", Product: 9000, Bare: 3000, Ratio: 3, P50: 1, P99: 12, PeakRSS: 64,
+		Mixed: 8100, MixedRatio: 0.9, Memory: &bench.Memory{At10: 60, At50: 62.5, At100: 64},
+	}}))
+	require.Equal(t, `MODE    PRODUCT/S  BARE/S  RATIO  P50 MS  P99 MS  PEAK MIB  WITH REPEATS/S  OF PRODUCT  PEAK AT 10%  50%   100%
+strict  9000       3000    3.00   1.0     12.0    64.0      8100            0.90        60.0         62.5  64.0
 `, out.String())
 }

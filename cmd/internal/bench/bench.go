@@ -43,6 +43,12 @@ type Options struct {
 	Size   int // of a body in bytes, at least MinSize
 	Window int // deliveries in hand
 	Rounds int // measurements of each kind
+	// Duplicates and Conflicts are the parts of the messages, from 0 to 1, that
+	// have the id of one before, with the same body and with another. If there
+	// are any, the product is also measured with them.
+	Duplicates, Conflicts float64
+	// Memory asks for the memory along the way.
+	Memory bool
 	// AMQPURL is of the broker; empty: a private node is started.
 	AMQPURL  string
 	Progress io.Writer // a line a second; nil: discard
@@ -63,6 +69,21 @@ type Result struct {
 	// PeakRSS is the most memory that this process had in a round of the
 	// product, in MiB; 0 where the system does not say.
 	PeakRSS float64 `json:"peak_rss_mib"`
+
+	// Mixed is the rate of the product with duplicates and conflicts, and
+	// MixedRatio that to the rate without. Zero if they were not asked for.
+	Mixed      float64 `json:"mixed_per_s,omitempty"`
+	MixedRatio float64 `json:"mixed_ratio,omitempty"`
+	// Memory is that of the product in its last round; nil if it was not asked for.
+	Memory *Memory `json:"peak_rss_mib_at,omitempty"`
+}
+
+// Memory is the most that this process had since the first message, in MiB,
+// after parts of the messages.
+type Memory struct {
+	At10  float64 `json:"10%"`
+	At50  float64 `json:"50%"`
+	At100 float64 `json:"100%"`
 }
 
 // Validate says what cannot be measured.
@@ -78,8 +99,14 @@ func (o Options) Validate() error {
 	refuse(o.Size < MinSize || o.Size > streams.MaxData, "size: %d is not between %d and %d", o.Size, MinSize, streams.MaxData)
 	refuse(o.Window < 1 || o.Window > math.MaxUint16, "window: %d is not between 1 and %d", o.Window, math.MaxUint16)
 	refuse(o.Rounds < 1, "rounds: %d is not at least 1", o.Rounds)
+	for name, part := range map[string]float64{"duplicates": o.Duplicates, "conflicts": o.Conflicts} {
+		refuse(!(part >= 0 && part <= maxPart), "%s: %g is not between 0 and %g", name, part, maxPart)
+	}
 	return errors.Join(errs...)
 }
+
+// maxPart leaves enough originals, each of which is repeated once.
+const maxPart = 0.2
 
 // Bridge measures the bridge in every mode of o, and returns the results in
 // that order. Queues and directories are gone when it returns, and so is a node
@@ -119,23 +146,36 @@ type bench struct {
 // series is measurements that are alike.
 type series struct {
 	mode streams.Durability
-	bare bool
+	load load
 }
 
-func (s series) String() string {
-	if s.bare {
-		return s.mode.String() + ", bare loop"
+// load is what is measured.
+type load string
+
+const (
+	clean load = "product"
+	plain load = "bare loop"
+	mixed load = "product with repeats"
+)
+
+func (b *bench) loads() []load {
+	if b.Duplicates+b.Conflicts > 0 {
+		return []load{clean, plain, mixed}
 	}
-	return s.mode.String() + ", product"
+	return []load{clean, plain}
 }
+
+func (s series) String() string { return s.mode.String() + ", " + string(s.load) }
 
 // measure takes turns, so that what else the machine does hits all alike. Who
 // is first changes with every round.
 func (b *bench) measure(ctx context.Context) error {
 	for round := range b.Rounds {
 		for _, mode := range b.Modes {
-			for _, bare := range []bool{round%2 == 1, round%2 == 0} {
-				s := series{mode, bare}
+			loads := b.loads()
+			first := round % len(loads)
+			for _, load := range slices.Concat(loads[first:], loads[:first]) {
+				s := series{mode, load}
 				m, err := b.once(ctx, s, fmt.Sprintf("round %d of %d, %s", round+1, b.Rounds, s))
 				if err != nil {
 					return fmt.Errorf("measure %s: %w", s, err)
@@ -154,7 +194,15 @@ func (b *bench) once(ctx context.Context, s series, what string) (m measured, er
 		return measured{}, err
 	}
 	defer func() { err = errors.Join(err, q.remove()) }()
-	if err := q.fill(ctx, b.Count, b.Size, b.follow(what+", publishing")); err != nil {
+	var mix mix
+	loop := product
+	switch s.load {
+	case plain:
+		loop = bare
+	case mixed:
+		mix.duplicates, mix.conflicts = b.Duplicates, b.Conflicts
+	}
+	if err := q.fillWith(ctx, mix, b.Count, b.Size, b.follow(what+", publishing")); err != nil {
 		return measured{}, err
 	}
 	place, err := openPlace(ctx, s.mode)
@@ -163,36 +211,36 @@ func (b *bench) once(ctx context.Context, s series, what string) (m measured, er
 	}
 	defer place.close()
 
+	meter := newMeter(b.Count)
 	debug.FreeOSMemory() // of the measurement before
 	resetPeakRSS()
-	meter := newMeter(b.Count)
-	loop := product
-	if s.bare {
-		loop = bare
-	}
 	err = until(ctx, meter, b.follow(what), func(ctx context.Context) error {
 		return loop(ctx, b.AMQPURL, q.name, b.Window, place, meter)
 	})
 	if err != nil {
 		return measured{}, err
 	}
-	m = meter.result()
-	m.peakRSS = peakRSS()
-	return m, place.holds(ctx, b.Count)
+	return meter.result(), place.holdsAll(ctx, mix.count(b.Count))
 }
 
 func (b *bench) result(mode streams.Durability) Result {
-	products, bares := b.seen[series{mode, false}], b.seen[series{mode, true}]
+	products, rate := b.seen[series{mode, clean}], func(l load) float64 { return medianRate(b.seen[series{mode, l}]) }
 	var held []time.Duration
 	var peak float64
 	for _, m := range products {
-		held, peak = append(held, m.held...), max(peak, m.peakRSS)
+		held, peak = append(held, m.held...), max(peak, m.peak.At100)
 	}
 	slices.Sort(held)
 	r := Result{
-		Mode: mode.String(), Product: round(medianRate(products), 1), Bare: round(medianRate(bares), 1),
-		P50: round(ms(percentile(held, 50)), 2), P99: round(ms(percentile(held, 99)), 2), PeakRSS: round(peak, 1),
+		Mode: mode.String(), Product: round(rate(clean), 1), Bare: round(rate(plain), 1),
+		Ratio: round(rate(clean)/rate(plain), 3),
+		P50:   round(ms(percentile(held, 50)), 2), P99: round(ms(percentile(held, 99)), 2), PeakRSS: peak,
 	}
-	r.Ratio = round(medianRate(products)/medianRate(bares), 3)
+	if slices.Contains(b.loads(), mixed) {
+		r.Mixed, r.MixedRatio = round(rate(mixed), 1), round(rate(mixed)/rate(clean), 3)
+	}
+	if b.Memory {
+		r.Memory = &products[len(products)-1].peak
+	}
 	return r
 }

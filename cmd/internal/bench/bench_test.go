@@ -67,6 +67,40 @@ func TestBridge(t *testing.T) {
 	})
 }
 
+func TestBridgeWithRepeats(t *testing.T) {
+	vhost := bridgetest.Private(t).Vhost(t)
+	t.Setenv("TMPDIR", t.TempDir())
+	results, err := Bridge(t.Context(), Options{
+		Modes: []streams.Durability{streams.Strict}, Count: 500, Size: 100, Window: 64, Rounds: 1,
+		Duplicates: 0.05, Conflicts: 0.05, Memory: true, AMQPURL: vhost.URL,
+	})
+	require.NoError(t, err) // so each became what it must
+	r := results[0]
+	require.Positive(t, r.Mixed)
+	require.InDelta(t, r.Mixed/r.Product, r.MixedRatio, 0.01)
+	require.NotNil(t, r.Memory)
+	require.LessOrEqual(t, r.Memory.At10, r.Memory.At50)
+	require.LessOrEqual(t, r.Memory.At50, r.Memory.At100)
+	require.InDelta(t, r.PeakRSS, r.Memory.At100, 0)
+}
+
+func TestWhatIsNotInTheLogIsSaid(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	p, err := openPlace(t.Context(), streams.Relaxed)
+	require.NoError(t, err)
+	defer p.close()
+	require.NoError(t, p.holds(t.Context(), 0))
+	for k, fault := range map[kind]string{
+		original:  "there are 0 events in the log and not 1",
+		duplicate: "there are 0 duplicates in the log and not 1",
+		conflict:  "there are 0 dead letters in the log and not 1",
+	} {
+		var want [kinds]int
+		want[k] = 1
+		require.ErrorContains(t, p.holdsAll(t.Context(), want), fault)
+	}
+}
+
 func before(line, end string) string {
 	step, _, found := strings.Cut(line, end)
 	if !found {

@@ -62,12 +62,24 @@ func (p *place) close() {
 
 // holds says if not exactly count events are in the log.
 func (p *place) holds(ctx context.Context, count int) error {
-	info, err := p.log.Events.Info(ctx)
-	if err == nil && info.Messages != uint64(count) {
-		err = fmt.Errorf("%d events are in the log after %d acknowledgements: the connection to RabbitMQ broke meanwhile; measure again",
-			info.Messages, count)
+	return p.holdsAll(ctx, [kinds]int{original: count})
+}
+
+// holdsAll says if not everything of a mix became what it must: an event, an
+// entry of the audit, or a dead letter.
+func (p *place) holdsAll(ctx context.Context, want [kinds]int) error {
+	for k, info := range [kinds]func(context.Context) (streams.StreamInfo, error){
+		original: p.log.Events.Info, duplicate: p.log.Outcomes.Info, conflict: p.log.DeadLetters.Info,
+	} {
+		switch i, err := info(ctx); {
+		case err != nil:
+			return err
+		case i.Messages != uint64(want[k]):
+			return fmt.Errorf("there are %d %s in the log and not %d: the connection to RabbitMQ broke meanwhile; measure again",
+				i.Messages, [kinds]string{"events", "duplicates", "dead letters"}[k], want[k])
+		}
 	}
-	return err
+	return nil
 }
 
 // product runs the bridge as the process runs it.

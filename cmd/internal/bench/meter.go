@@ -18,10 +18,15 @@ type meter struct {
 	first time.Time  // when the first delivery was taken
 	last  time.Time  // when the last was acknowledged
 	held  []time.Duration
+	peak  Memory
 }
 
 func newMeter(want int) *meter {
-	return &meter{done: make(chan struct{}), held: make([]time.Duration, 0, want)}
+	held := make([]time.Duration, want)
+	for i := range held {
+		held[i] = 1 // so that the system gives the memory now
+	}
+	return &meter{done: make(chan struct{}), held: held[:0]}
 }
 
 // acked notes an acknowledgement, held after its delivery was taken.
@@ -36,8 +41,21 @@ func (m *meter) acked(held time.Duration) {
 		m.first = taken
 	}
 	m.last, m.held = now, append(m.held, held)
+	m.look()
 	if len(m.held) == cap(m.held) {
 		close(m.done)
+	}
+}
+
+// look notes the memory at certain points. It is called with mu held.
+func (m *meter) look() {
+	switch n, of := len(m.held), cap(m.held); n {
+	case of:
+		m.peak.At100 = round(peakRSS(), 1)
+	case of / 2:
+		m.peak.At50 = round(peakRSS(), 1)
+	case of / 10:
+		m.peak.At10 = round(peakRSS(), 1)
 	}
 }
 
@@ -51,14 +69,14 @@ func (m *meter) count() int {
 func (m *meter) result() measured {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return measured{rate: float64(len(m.held)) / m.last.Sub(m.first).Seconds(), held: m.held}
+	return measured{rate: float64(len(m.held)) / m.last.Sub(m.first).Seconds(), held: m.held, peak: m.peak}
 }
 
 // measured is what one measurement showed.
 type measured struct {
-	rate    float64         // messages a second
-	held    []time.Duration // from taken to acknowledged, of each
-	peakRSS float64         // MiB
+	rate float64         // messages a second
+	held []time.Duration // from taken to acknowledged, of each
+	peak Memory
 }
 
 func medianRate(of []measured) float64 {

@@ -41,7 +41,7 @@ func (b *bench) follow(what string) follower {
 // That is an estimate from what was done so far, of whatever mode.
 func (b *bench) say(what string, done int, started time.Time) {
 	line := fmt.Sprintf("%s: %d of %d, %.0f/s", what, done, b.Count, float64(done)/time.Since(started).Seconds())
-	all := 2 * b.Count * b.Rounds * 2 * len(b.Modes) // published and consumed, product and bare loop
+	all := 2 * b.Count * b.Rounds * len(b.loads()) * len(b.Modes) // published and consumed
 	if so := b.handled + done; so > 0 && so < all {
 		left := time.Duration(float64(time.Since(b.started)) / float64(so) * float64(all-so))
 		line += fmt.Sprintf("; all is done in about %s", left.Round(time.Second))

@@ -67,31 +67,42 @@ func (q *queue) remove() error {
 	return nil
 }
 
-// fill publishes count events and returns when the broker has confirmed all.
+// fill publishes count messages and returns when the broker has confirmed all.
 func (q *queue) fill(ctx context.Context, count, size int, follow follower) error {
-	body := []byte(`{"pad":"` + strings.Repeat("x", size-len(`{"pad":""}`)) + `"}`)
+	return q.fillWith(ctx, mix{}, count, size, follow)
+}
+
+// fillWith does the same with a mix.
+func (q *queue) fillWith(ctx context.Context, mix mix, count, size int, follow follower) error {
+	bodies := [kinds][]byte{original: body(size, "x"), duplicate: body(size, "x"), conflict: body(size, "y")}
 	open := make([]*amqp.DeferredConfirmation, 0, unconfirmed)
 	var done atomic.Int64 // read by the follower meanwhile
 	stop := follow(func() int { return int(done.Load()) })
 	defer stop()
-	for i := range count {
+	for msg := range mix.messages(count) {
 		c, err := q.ch.PublishWithDeferredConfirmWithContext(ctx, "", q.name, true, false, amqp.Publishing{
-			MessageId: "bench-" + strconv.Itoa(i), Type: eventType, AppId: "tidings-bench",
-			ContentType: "application/json", DeliveryMode: amqp.Persistent, Body: body,
+			MessageId: "bench-" + strconv.Itoa(msg.id), Type: eventType, AppId: "tidings-bench",
+			ContentType: "application/json", DeliveryMode: amqp.Persistent, Body: bodies[msg.kind],
 		})
 		if err != nil {
 			return fmt.Errorf("publish: %w", err)
 		}
-		if open = append(open, c); len(open) < unconfirmed && i < count-1 {
+		if open = append(open, c); len(open) < unconfirmed {
 			continue
 		}
 		if err := confirmed(ctx, open); err != nil {
-			return fmt.Errorf("publish: %w", err)
+			return err
 		}
 		done.Add(int64(len(open)))
 		open = open[:0]
 	}
-	return nil
+	err := confirmed(ctx, open)
+	done.Add(int64(len(open)))
+	return err
+}
+
+func body(size int, pad string) []byte {
+	return []byte(`{"pad":"` + strings.Repeat(pad, size-len(`{"pad":""}`)) + `"}`)
 }
 
 var errNotConfirmed = errors.New("RabbitMQ did not confirm a message: its disk or memory is short, or the connection was lost")
@@ -100,9 +111,9 @@ func confirmed(ctx context.Context, open []*amqp.DeferredConfirmation) error {
 	for _, c := range open {
 		switch ok, err := c.WaitContext(ctx); {
 		case err != nil:
-			return err
+			return fmt.Errorf("publish: %w", err)
 		case !ok:
-			return errNotConfirmed
+			return fmt.Errorf("publish: %w", errNotConfirmed)
 		}
 	}
 	return nil

@@ -237,6 +237,21 @@ func TestALetterWhoseWriterDiedAfterItsObject(t *testing.T) {
 	})
 }
 
+func TestAPayloadThatWasPutIsThereAfterAKill(t *testing.T) {
+	for name, opt := range durabilities() {
+		t.Run(name, func(t *testing.T) {
+			server := streamstest.NewServer(t, opt)
+			b := bucket{T: t, Log: server.Log()}
+			b.put(large("1", 0))
+			server.KillRestart()
+			b.Log = server.Log()
+			payload, err := b.payload(b.get(large("1", 0)))
+			require.NoError(t, err)
+			require.True(t, bytes.Equal(noise(16<<20), payload))
+		})
+	}
+}
+
 func TestSweep(t *testing.T) {
 	soon := func() time.Time { return time.Now().Add(time.Minute) }
 	t.Run("removes an object without a letter, but no young one", func(t *testing.T) {

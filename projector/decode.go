@@ -36,6 +36,10 @@ func decodeOutcome(e streams.Entry) item {
 			return unknown(e, kind, "this is not a duplicate, although its header says so")
 		}
 		return newItem(e, func(tx *store.Tx) (string, error) { return "", tx.Duplicate(place, d) })
+	case event.KindReplay: // no event's: kept to be shown
+		return newItem(e, func(tx *store.Tx) (string, error) {
+			return "", tx.Unknown(place, "", kind, store.Unknown{Subject: e.Subject, Problem: "an entry of a replay plan", Data: e.Data})
+		})
 	case event.KindOperation:
 		var op event.Operation
 		if err := json.Unmarshal(e.Data, &op); err != nil || op.ID == "" || !op.Letter.Key.Valid() || op.Event != "" && !op.Event.Valid() {

@@ -27,6 +27,9 @@ func goldens() map[string]golden {
 		"duplicate":       {"duplicate", sampleDuplicate()},
 		"duplicate-many":  {"duplicate", sampleDuplicates()},
 		"operation":       {"operation", sampleOperation()},
+		"replay-created":  {"replay", sampleReplay(event.ReplayCreated)},
+		"replay-listed":   {"replay", sampleReplay(event.ReplayListed)},
+		"replay-ended":    {"replay", sampleReplay(event.ReplayEnded)},
 		"letter-event":    {"letter", sampleEventLetter()},
 		"letter-delivery": {"letter", sampleDeliveryLetter()},
 		"letter-oversize": {"letter", sampleOversizeLetter()},
@@ -145,6 +148,25 @@ func sampleDuplicates() event.Duplicate {
 	return d
 }
 
+func sampleReplay(step event.ReplayStep) event.Replay {
+	r := event.Replay{
+		ID: "b9K3xQe7Tn1VpWm5Zc8RyA", Schema: event.Schema, Kind: event.KindReplay, At: at(2000), Replay: "UmVwbGF5IG9mIG9yZGVycw", Step: step,
+	}
+	switch step {
+	case event.ReplayCreated:
+		r.Order = &event.ReplayOrder{
+			Operator: "ann", Reason: "the mail server is back", Letters: 1, Rate: 10, Canary: 1,
+			Filter: event.ReplayFilter{Tenant: "acme", Cause: event.CauseRoundsExhausted, Type: "order.confirmed", Since: at(0), Until: at(1999), Text: "451"},
+		}
+	case event.ReplayListed:
+		r.Letters = []event.ReplayLetter{{Tenant: "acme", Key: orderKey, Generation: 0, Sequence: 17}}
+	case event.ReplayProgressed, event.ReplayStopped, event.ReplayEnded:
+		r.Progress = event.ReplayProgress{Done: 2, Requeued: 1, Skipped: 1, Delivered: 1}
+		r.Skipped = []event.Key{orderKey}
+	}
+	return r
+}
+
 func sampleEnvelope() *event.Envelope {
 	return &event.Envelope{
 		Tenant: "acme", Source: "/shop", ID: "order-1042", IDSource: event.IDCloudEvents, Type: "order.confirmed",
@@ -251,8 +273,11 @@ func TestEverythingHasAGoldenFile(t *testing.T) {
 	}
 	for _, kind := range constants(t)["Kind"] {
 		name := "record-" + kind.value
-		if kind.value == string(event.KindDuplicate) || kind.value == string(event.KindOperation) {
-			name = kind.value // of the audit
+		switch event.Kind(kind.value) {
+		case event.KindDuplicate, event.KindOperation: // of the audit
+			name = kind.value
+		case event.KindReplay:
+			name = "replay-created"
 		}
 		require.Contains(t, all, name)
 	}

@@ -21,6 +21,7 @@ const (
 	KindDead      Kind = "dead"      // ended as a dead letter
 	KindLate      Kind = "late"      // results that came after their claim was taken over
 	KindDuplicate Kind = "duplicate" // a redelivery, see Duplicate
+	KindReplay    Kind = "replay"    // an entry of a replay plan, see Replay
 	KindOperation Kind = "operation" // what an operator did about a delivery, see Operation
 )
 

@@ -28,13 +28,16 @@ func schemas(t *testing.T) map[string]*jsonschema.Schema {
 	duplicate := g.document("duplicate", event.Duplicate{})
 	property(t, duplicate, "kind").Const = event.KindDuplicate
 
+	replay := g.document("replay", event.Replay{})
+	property(t, replay, "kind").Const = event.KindReplay
+
 	operation := g.document("operation", event.Operation{})
 	property(t, operation, "kind").Const = event.KindOperation
 
 	letter := g.document("letter", event.Letter{})
 	data := property(t, letter, "data_base64")
 	data.Type, data.AnyOf = "", []*jsonschema.Schema{{Type: "string"}, {Type: "null"}} // null: there was no body
-	return map[string]*jsonschema.Schema{"record": record, "duplicate": duplicate, "operation": operation, "letter": letter}
+	return map[string]*jsonschema.Schema{"record": record, "duplicate": duplicate, "operation": operation, "replay": replay, "letter": letter}
 }
 
 type generator struct {

@@ -40,6 +40,7 @@ import (
 
 	"tidings/bridge"
 	"tidings/dispatcher/letters"
+	"tidings/dispatcher/replay"
 	"tidings/store"
 	"tidings/streams/event"
 )
@@ -85,6 +86,9 @@ type Options struct {
 	// answer with a token carries it in the header Tidings-Ledger. It may be nil,
 	// and answers at once.
 	Behind func() string
+	// Replays carries out replay plans, nil while the log is not open. It may be nil,
+	// for never.
+	Replays func() *replay.Replayer
 	// Records is what followers read, nil while the log is not open. It may be nil,
 	// for never.
 	Records func() Records
@@ -130,6 +134,9 @@ func New(o Options) (*Server, error) {
 	if o.Desk == nil {
 		o.Desk = func() *letters.Desk { return nil }
 	}
+	if o.Replays == nil {
+		o.Replays = func() *replay.Replayer { return nil }
+	}
 	if o.Records == nil {
 		o.Records = func() Records { return nil }
 	}
@@ -173,6 +180,7 @@ func (s *Server) routes() (http.Handler, error) {
 	s.registerEvents(api)
 	s.registerLetters(api)
 	s.registerOperate(api)
+	s.registerReplays(api)
 	s.registerStatus(api)
 	s.registerPublish(mux, api.OpenAPI())
 	s.registerRecords(mux, api.OpenAPI())

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"tidings/dispatcher/replay"
 	"tidings/store"
 	"tidings/streams/event"
 )
@@ -48,3 +49,6 @@ func LetterKinds() []LetterKind { return []LetterKind{event.LetterEvent, event.L
 
 // Duplicate is what a redelivery gets in place of an outcome.
 const Duplicate = event.DuplicateOutcome
+
+// ReplayStopped is where a replay plan stands that an operator or its canary stopped.
+const ReplayStopped = replay.Stopped

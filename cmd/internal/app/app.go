@@ -28,6 +28,7 @@ import (
 	"tidings/cmd/internal/metrics"
 	"tidings/dispatcher"
 	"tidings/dispatcher/letters"
+	"tidings/dispatcher/replay"
 	"tidings/dispatcher/steward"
 	"tidings/projector"
 	"tidings/store"
@@ -53,8 +54,9 @@ type App struct {
 	out        outlets                      // planner, channels, suppressions
 	log        logPart                      // there once it is open
 	desk       atomic.Pointer[letters.Desk] // the same
-	parts      atomic.Value                 // of []part: what can say how it is doing
-	bridges    atomic.Value                 // of []*bridge.Bridge: one of every source
+	replays    atomic.Pointer[replay.Replayer]
+	parts      atomic.Value // of []part: what can say how it is doing
+	bridges    atomic.Value // of []*bridge.Bridge: one of every source
 	ledger     atomic.Pointer[projector.Projector]
 	stop       atomic.Bool    // Run was told to stop
 	closes     []func() error // in reverse order
@@ -94,7 +96,7 @@ func New(o Options) (_ *App, err error) {
 	}
 	a.metrics = metrics.New(metrics.Options{Version: o.Version, Sources: a.statuses, Dispatcher: a.dispatchers, Logger: o.Logger})
 	a.api, err = api.New(api.Options{
-		Ledger: a.store, Door: &a.log, Letters: &a.log, Records: a.log.records, Desk: a.desk.Load, Folded: a.folded, Token: token, Version: o.Version,
+		Ledger: a.store, Door: &a.log, Letters: &a.log, Records: a.log.records, Desk: a.desk.Load, Replays: a.replays.Load, Folded: a.folded, Token: token, Version: o.Version,
 		Parts: a.health, Behind: a.behind, Sources: a.sources, Dispatcher: a.dispatching, Streams: a.log.sizes, Metrics: a.metrics.Handler(), Logger: o.Logger,
 	})
 	return a, err
@@ -173,6 +175,7 @@ func (a *App) runOnLog(ctx context.Context, cancel context.CancelFunc) error {
 		Outcomes: log.Outcomes, Letters: log.DeadLetters, Events: log.Events, Waker: log.Retries,
 		Planner: a.out.planner, Suppressions: a.out.suppressions, Logger: a.Logger,
 	}))
+	a.replays.Store(replay.New(replay.Options{Log: log.Outcomes, Desk: a.desk.Load(), Logger: a.Logger}))
 
 	projection := projector.New(projector.Options{
 		Outcomes: log.Outcomes, DeadLetters: log.DeadLetters, Store: a.store, Logger: a.Logger,
@@ -214,7 +217,7 @@ func (a *App) workParts(log *streams.Log, projection *projector.Projector) ([]fu
 		Keep: a.Config.Events.Keep.Std(), Horizon: a.Config.Horizon.Std(), Logger: a.Logger,
 	})
 	parts := []part{a.log.health, dispatcherHealth(d), projectorHealth(projection), stewardHealth(s)}
-	work := []func(context.Context) error{d.Run, afterCatchingUp(log, projection, s.Run)}
+	work := []func(context.Context) error{d.Run, a.replays.Load().Run, afterCatchingUp(log, projection, s.Run)}
 	bridges, err := a.newBridges()
 	if err != nil {
 		return nil, err

@@ -23,7 +23,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 
 	c := &cli{in: stdin, out: stdout, err: stderr, environ: os.Environ(), self: os.Args[0]}
 	root := newRoot(c)
-	root.SetArgs(args)
+	root.SetArgs(keysLast(args))
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)

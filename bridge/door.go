@@ -23,9 +23,12 @@ type Letters interface {
 	Put(context.Context, event.Letter) (uint64, bool, error)
 }
 
-// Audit is where redeliveries are noted. [streams.Outcomes] is one.
+// Audit is where redeliveries are noted, and what became of an event is found.
+// [streams.Outcomes] is one.
 type Audit interface {
 	AppendDuplicate(context.Context, event.Duplicate) error
+	// Last returns the last record of an event, or an error that is streams.ErrNotFound.
+	Last(ctx context.Context, tenant string, key event.Key) (streams.StoredRecord, error)
 }
 
 // Missing says what becomes of an event without an id.
@@ -169,11 +172,8 @@ func tooLarge(err error) *refusal {
 // known deals with an event whose identity is in EVENTS already.
 func (d *Door) known(ctx context.Context, a Arrival, accepted streams.Accepted) (Receipt, error) {
 	receipt := Receipt{Key: accepted.Key, Sequence: accepted.Sequence, Duplicate: true}
-	stored, err := d.opts.Events.Get(ctx, accepted.Sequence)
+	stored, err := d.first(ctx, a.Envelope, accepted)
 	switch {
-	case errors.Is(err, streams.ErrNotFound):
-		// Its copy is gone, so it has ended; the repeat is noted all the same.
-		stored = streams.StoredEvent{Ref: d.ref(a.Envelope, accepted)}
 	case err != nil:
 		return Receipt{}, fmt.Errorf("compare with the stored event: %w", err)
 	case stored.Nonce == a.Nonce:
@@ -188,6 +188,20 @@ func (d *Door) known(ctx context.Context, a Arrival, accepted streams.Accepted) 
 		return Receipt{}, fmt.Errorf("note the duplicate: %w", err)
 	}
 	return receipt, nil
+}
+
+// first returns the event that was there before. Where its copy is gone, it has
+// ended, and its history says what it was. Without either, it was what came now.
+func (d *Door) first(ctx context.Context, e event.Envelope, accepted streams.Accepted) (streams.StoredEvent, error) {
+	stored, err := d.opts.Events.Get(ctx, accepted.Sequence)
+	if !errors.Is(err, streams.ErrNotFound) {
+		return stored, err
+	}
+	last, err := d.opts.Audit.Last(ctx, e.Tenant, accepted.Key)
+	if errors.Is(err, streams.ErrNotFound) {
+		return streams.StoredEvent{Ref: d.ref(e, accepted)}, nil
+	}
+	return streams.StoredEvent{Ref: last.Record.Event}, err
 }
 
 func (d *Door) ref(e event.Envelope, accepted streams.Accepted) event.Ref {

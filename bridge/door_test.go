@@ -165,6 +165,23 @@ func TestDoorKnowsEvents(t *testing.T) {
 		require.Equal(t, first.Key, p.duplicates()[0].Event.Key)
 		require.Equal(t, "a", p.duplicates()[0].Event.ID)
 	})
+	t.Run("with another body, also if their copy has ended and is gone", func(t *testing.T) {
+		p := newPorch(t)
+		first := p.accept(arrival("a"))
+		ended := event.NewRecord(p.events()[0].Ref, event.State{}, noon, event.Planned{Nothing: event.NoRecipient}, event.Settled{})
+		_, err := p.log.Outcomes.Append(t.Context(), ended, 0)
+		require.NoError(t, err)
+		p.accept(arrival("b"))
+		require.NoError(t, p.log.Events.Trim(t.Context(), 2))
+		other := arrival("a")
+		other.Envelope.Data = []byte(`{"n":2}`)
+		other.Body = other.Envelope.Data
+		r := p.accept(other)
+		require.Equal(t, event.CauseIDConflict, r.Quarantined)
+		require.Equal(t, event.ConflictKey(first.Key, event.Digest(other.Body)), r.Key)
+		require.Equal(t, `{"n":2}`, string(p.letters()[0].Data))
+		require.True(t, p.accept(arrival("a")).Duplicate, "the event itself is still a repeat")
+	})
 	t.Run("from one source only as long as sources count", func(t *testing.T) {
 		p := newPorch(t)
 		other := arrival("a")

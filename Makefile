@@ -19,9 +19,10 @@ demo: ## See it work: sample events from RabbitMQ to mail, webhooks and ledger (
 	@$(MAKE) --no-print-directory build >&2
 	@bin/tidings demo $(ARGS)
 
-bench: ## Measure the bridge against a bare loop, small (ARGS='--count 100000 --json', say, for more)
+bench: ## Measure the way in against a bare loop, and the whole way, small (ARGS='--count 50000 --json', say, for more)
 	@$(MAKE) --no-print-directory build >&2
 	@bin/tidings bench bridge --count 5000 $(ARGS)
+	@bin/tidings bench dispatch --count 2000 --steady 2s $(ARGS)
 
 test: ## Run all tests with the race detector, on a real RabbitMQ and NATS
 	@.ci/setup >&2

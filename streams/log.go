@@ -52,6 +52,10 @@ type Options struct {
 	Identity event.Identity
 	Logger   *slog.Logger // nil: none
 
+	// Ungrouped commits what is strict one by one, a sync each: it is as safe, and
+	// slower. Measurements use it, to show what groups are worth.
+	Ungrouped bool
+
 	// Steady leaves out the jitter of the pauses between two attempts, so that a
 	// simulation can be repeated.
 	Steady bool
@@ -150,7 +154,7 @@ func (l *Log) wire(handles []jetstream.Stream, o Options) {
 	}
 	events, outs := newPublisher(l.nc, EventsStream), newPublisher(l.nc, OutcomesStream)
 	seen, spare := newSeen(seenGeneration), 0
-	if o.Durability == Strict {
+	if o.Durability == Strict && !o.Ungrouped {
 		spare = batchHeaders
 		l.events = newCommitter(events, l.js, policy{alone: seen.mark})
 		l.outs = newCommitter(outs, l.js, policy{sift: siftConflicts(l.js)})

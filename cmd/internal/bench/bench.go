@@ -124,7 +124,9 @@ func Bridge(ctx context.Context, o Options) ([]Result, error) {
 		defer node.Stop()
 		o.AMQPURL = node.URL()
 	}
-	b := &bench{Options: o, started: time.Now(), seen: map[series][]measured{}}
+	b := &bench{Options: o, seen: map[series][]measured{}}
+	// Each message is published and consumed.
+	b.progress = &progress{to: o.Progress, started: time.Now(), all: 2 * o.Count * o.Rounds * len(b.loads()) * len(o.Modes)}
 	if err := b.measure(ctx); err != nil {
 		return nil, err
 	}
@@ -138,9 +140,8 @@ func Bridge(ctx context.Context, o Options) ([]Result, error) {
 // bench is one benchmark under way.
 type bench struct {
 	Options
-	started time.Time
-	handled int // messages published or consumed so far, for the estimate
-	seen    map[series][]measured
+	progress *progress
+	seen     map[series][]measured
 }
 
 // series is measurements that are alike.
@@ -202,7 +203,7 @@ func (b *bench) once(ctx context.Context, s series, what string) (m measured, er
 	case mixed:
 		mix.duplicates, mix.conflicts = b.Duplicates, b.Conflicts
 	}
-	if err := q.fillWith(ctx, mix, b.Count, b.Size, b.follow(what+", publishing")); err != nil {
+	if err := q.fillWith(ctx, mix, b.Count, b.Size, b.progress.follow(what+", publishing", b.Count)); err != nil {
 		return measured{}, err
 	}
 	place, err := openPlace(ctx, s.mode)
@@ -214,7 +215,7 @@ func (b *bench) once(ctx context.Context, s series, what string) (m measured, er
 	meter := newMeter(b.Count)
 	debug.FreeOSMemory() // of the measurement before
 	resetPeakRSS()
-	err = until(ctx, meter, b.follow(what), func(ctx context.Context) error {
+	err = until(ctx, meter, b.progress.follow(what, b.Count), func(ctx context.Context) error {
 		return loop(ctx, b.AMQPURL, q.name, b.Window, place, meter)
 	})
 	if err != nil {

@@ -20,13 +20,18 @@ import (
 
 // place is a log in a directory of its own.
 type place struct {
+	dir    string
 	server *embedded.Server
 	nc     *nats.Conn
 	log    *streams.Log
 	remove func()
 }
 
-func openPlace(ctx context.Context, durability streams.Durability) (_ *place, err error) {
+func openPlace(ctx context.Context, durability streams.Durability) (*place, error) {
+	return openLog(ctx, streams.Options{Durability: durability})
+}
+
+func openLog(ctx context.Context, o streams.Options) (_ *place, err error) {
 	p := &place{}
 	defer func() {
 		if err != nil {
@@ -37,14 +42,14 @@ func openPlace(ctx context.Context, durability streams.Durability) (_ *place, er
 	if err != nil {
 		return nil, err
 	}
-	p.remove = remove
-	if p.server, err = embedded.Start(ctx, embedded.Options{StoreDir: dir, Durability: durability}); err != nil {
+	p.dir, p.remove = dir, remove
+	if p.server, err = embedded.Start(ctx, embedded.Options{StoreDir: dir, Durability: o.Durability}); err != nil {
 		return nil, err
 	}
 	if p.nc, err = p.server.Connect("tidings bench"); err != nil {
 		return nil, err
 	}
-	p.log, err = streams.Open(ctx, p.nc, streams.Options{Durability: durability})
+	p.log, err = streams.Open(ctx, p.nc, o)
 	return p, err
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"time"
 )
@@ -11,8 +12,16 @@ import (
 // follower reports on a step until stop is called. count says how far it is.
 type follower func(count func() int) (stop func())
 
-// follow returns what reports on one step, every second and at its end.
-func (b *bench) follow(what string) follower {
+// progress tells how far a benchmark is.
+type progress struct {
+	to      io.Writer
+	started time.Time
+	all     int // steps of all measurements: a message is published, a message is consumed
+	handled int // of these, so far, for the estimate
+}
+
+// follow returns what reports on one step of so many, every second and at its end.
+func (p *progress) follow(what string, of int) follower {
 	return func(count func() int) func() {
 		started, end := time.Now(), make(chan struct{})
 		var wg sync.WaitGroup
@@ -22,7 +31,7 @@ func (b *bench) follow(what string) follower {
 			for {
 				select {
 				case <-tick.C:
-					b.say(what, count(), started)
+					p.say(what, count(), of, started)
 				case <-end:
 					return
 				}
@@ -31,28 +40,29 @@ func (b *bench) follow(what string) follower {
 		return func() {
 			close(end)
 			wg.Wait()
-			b.say(what, count(), started)
-			b.handled += count()
+			p.say(what, count(), of, started)
+			p.handled += count()
 		}
 	}
 }
 
 // say writes one line: how far the step is, how fast, and when all is done.
 // That is an estimate from what was done so far, of whatever mode.
-func (b *bench) say(what string, done int, started time.Time) {
-	line := fmt.Sprintf("%s: %d of %d, %.0f/s", what, done, b.Count, float64(done)/time.Since(started).Seconds())
-	all := 2 * b.Count * b.Rounds * len(b.loads()) * len(b.Modes) // published and consumed
-	if so := b.handled + done; so > 0 && so < all {
-		left := time.Duration(float64(time.Since(b.started)) / float64(so) * float64(all-so))
+func (p *progress) say(what string, done, of int, started time.Time) {
+	line := fmt.Sprintf("%s: %d of %d, %.0f/s", what, done, of, float64(done)/time.Since(started).Seconds())
+	if so := p.handled + done; so > 0 && so < p.all {
+		left := time.Duration(float64(time.Since(p.started)) / float64(so) * float64(p.all-so))
 		line += fmt.Sprintf("; all is done in about %s", left.Round(time.Second))
 	}
-	fmt.Fprintln(b.Progress, line)
+	fmt.Fprintln(p.to, line)
 }
 
 // stallAfter is how long nothing may be acknowledged.
 const stallAfter = time.Minute
 
 var errStalled = fmt.Errorf("nothing was acknowledged for %s: see to RabbitMQ and to the disk of the temporary directory", stallAfter)
+
+var errStoodStill = fmt.Errorf("nothing was received for %s: see to RabbitMQ and to the disk of the temporary directory", stallAfter)
 
 // until runs a loop until the meter is done, and returns when the loop has
 // ended. It gives up on one that stalls.

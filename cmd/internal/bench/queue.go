@@ -19,7 +19,11 @@ const MinSize = 16
 // unconfirmed bounds the messages that the broker has not confirmed yet.
 const unconfirmed = 1000
 
-const eventType = "bench.event"
+// What events are like.
+const (
+	eventType = "bench.event"
+	source    = "tidings-bench"
+)
 
 // queue is a queue of our own, of the kind that the bridge declares.
 type queue struct {
@@ -80,12 +84,9 @@ func (q *queue) fillWith(ctx context.Context, mix mix, count, size int, follow f
 	stop := follow(func() int { return int(done.Load()) })
 	defer stop()
 	for msg := range mix.messages(count) {
-		c, err := q.ch.PublishWithDeferredConfirmWithContext(ctx, "", q.name, true, false, amqp.Publishing{
-			MessageId: "bench-" + strconv.Itoa(msg.id), Type: eventType, AppId: "tidings-bench",
-			ContentType: "application/json", DeliveryMode: amqp.Persistent, Body: bodies[msg.kind],
-		})
+		c, err := q.publish(ctx, msg.id, bodies[msg.kind])
 		if err != nil {
-			return fmt.Errorf("publish: %w", err)
+			return err
 		}
 		if open = append(open, c); len(open) < unconfirmed {
 			continue
@@ -99,6 +100,21 @@ func (q *queue) fillWith(ctx context.Context, mix mix, count, size int, follow f
 	err := confirmed(ctx, open)
 	done.Add(int64(len(open)))
 	return err
+}
+
+// idOf is the id of the event with that number.
+func idOf(i int) string { return "bench-" + strconv.Itoa(i) }
+
+// publish publishes the event with that number, and does not wait for the broker.
+func (q *queue) publish(ctx context.Context, i int, body []byte) (*amqp.DeferredConfirmation, error) {
+	c, err := q.ch.PublishWithDeferredConfirmWithContext(ctx, "", q.name, true, false, amqp.Publishing{
+		MessageId: idOf(i), Type: eventType, AppId: source,
+		ContentType: "application/json", DeliveryMode: amqp.Persistent, Body: body,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("publish: %w", err)
+	}
+	return c, nil
 }
 
 func body(size int, pad string) []byte {

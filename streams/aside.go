@@ -24,10 +24,9 @@ func (r *Retries) SetAside(ctx context.Context, w Wakeup, channel string) error 
 // [Events.Consume]. A handler may wait as long as it likes: however often these
 // come, none is the last delivery.
 func (r *Retries) ConsumeAside(ctx context.Context, channel string, o ConsumeOptions, handle func(context.Context, *Delivery)) error {
-	return consume(ctx, &r.stream, asidePrefix+encodeToken(channel), asideSubjects(channel), o, func(ctx context.Context, d *Delivery) {
-		d.maxDeliver = 0
-		handle(ctx, d)
-	})
+	c := newConsumption(&r.stream, asidePrefix+encodeToken(channel), asideSubjects(channel), o.withDefaults(), handle)
+	c.bound = fuse * c.MaxDeliver // and none is the last
+	return c.consume(ctx)
 }
 
 // Aside returns how many wake-ups are set aside, by channel. It knows the

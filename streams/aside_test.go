@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"tidings/streams"
 	"tidings/streams/streamstest"
@@ -81,6 +82,38 @@ func TestWhatIsPutBackComesAtOnceAndIsNeverTheLastDelivery(t *testing.T) {
 		d := receive(t, mail)
 		require.False(t, d.LastDelivery(), "delivered %d times of one that it may", d.NumDelivered())
 	}
+}
+
+// Stops come as often as they like: what is put back is never delivered for the
+// last time, wherever it comes from, and is there all the same.
+func TestStopsUseUpNoDeliveries(t *testing.T) {
+	l := streamstest.New(t)
+	got, err := l.Events.Publish(t.Context(), streams.Incoming{Envelope: order("1")})
+	require.NoError(t, err)
+	o := streams.ConsumeOptions{Workers: 1, MaxDeliver: 4, AckWait: time.Hour}
+	came := make(chan *streams.Delivery, 10)
+	for n := range 20 {
+		stop := streamstest.Run(t, func(ctx context.Context) error {
+			g, ctx := errgroup.WithContext(ctx)
+			handle := func(_ context.Context, d *streams.Delivery) {
+				came <- d
+				<-ctx.Done()
+				d.PutBack()
+			}
+			g.Go(func() error { return l.Events.Consume(ctx, o, handle) })
+			g.Go(func() error { return l.Retries.Consume(ctx, o, handle) })
+			return g.Wait()
+		})
+		d := receive(t, came)
+		stop()
+		require.False(t, d.LastDelivery(), "stop %d", n)
+		require.Equal(t, got.Key, d.Wakeup().Key)
+		require.Equal(t, got.Sequence, d.Wakeup().Sequence)
+		require.Empty(t, came)
+	}
+	info, err := l.Retries.Info(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 1, info.Messages)
 }
 
 func TestWhileTheGateIsShutNothingIsTaken(t *testing.T) {

@@ -5,11 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
 )
 
 // ConsumeOptions says how deliveries are handled. The zero value works.
@@ -59,8 +62,13 @@ func (r *Retries) Consume(ctx context.Context, o ConsumeOptions, handle func(con
 
 func consume(ctx context.Context, s *stream, name, filter string, o ConsumeOptions, handle func(context.Context, *Delivery)) error {
 	c := newConsumption(s, name, filter, o.withDefaults(), handle)
+	c.last, c.bound = c.MaxDeliver, c.MaxDeliver
+	return c.consume(ctx)
+}
+
+func (c *consumption) consume(ctx context.Context) error {
 	if err := c.run(ctx); err != nil {
-		return fmt.Errorf("consume %s: %w", s.name, err)
+		return fmt.Errorf("consume %s: %w", c.stream.name, err)
 	}
 	return nil
 }
@@ -77,6 +85,7 @@ type consumption struct {
 	*stream
 	ConsumeOptions
 	name, filter string
+	last, bound  int // of deliveries, see [Delivery]
 	handle       func(context.Context, *Delivery)
 	ready        chan *Delivery // has room for all that may be held
 
@@ -134,17 +143,23 @@ func (c *consumption) drain(workers *sync.WaitGroup, cut context.CancelCauseFunc
 	<-done
 }
 
-// giveBack returns what was taken and never handed out. Nak instead of leaving
-// it to AckWait: no handler has seen it, so nothing can go wrong twice, and it
-// is delivered at once after a restart, like what is put back by its handler.
+// giveBack puts back what was taken and never handed out, instead of leaving it to
+// AckWait: no handler has seen it, so nothing can go wrong twice, and it is
+// delivered at once after a restart.
 func (c *consumption) giveBack() {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	for d := range c.held {
-		_ = d.msg.Nak() // else AckWait does it
-	}
+	held := slices.Collect(maps.Keys(c.held))
 	clear(c.held)
+	c.mu.Unlock()
+	var g errgroup.Group
+	g.SetLimit(giveBackAtOnce)
+	for _, d := range held {
+		g.Go(func() error { d.PutBack(); return nil })
+	}
+	_ = g.Wait()
 }
+
+const giveBackAtOnce = 64
 
 func (c *consumption) work(stop, handlers context.Context) {
 	for {
@@ -306,7 +321,7 @@ func (c *consumption) take(m jetstream.Msg) {
 		c.log.Error("message without metadata", "stream", c.stream.name, "error", err)
 		return
 	}
-	d := &Delivery{msg: m, meta: *meta, from: c.stream, maxDeliver: c.MaxDeliver}
+	d := &Delivery{msg: m, meta: *meta, from: c.stream, maxDeliver: c.last, bound: c.bound}
 	c.hold(d)
 	c.ready <- d
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"tidings/streams/event"
@@ -17,7 +19,8 @@ type Delivery struct {
 	msg        jetstream.Msg
 	meta       jetstream.MsgMetadata
 	from       *stream
-	maxDeliver int
+	maxDeliver int // as a handler sees it; 0: none is the last
+	bound      int // deliveries, of which half may be put back
 }
 
 // FromEvents reports whether the message is the stored copy of an event, not a
@@ -73,7 +76,35 @@ func (d *Delivery) LastDelivery() bool {
 
 // PutBack says that nothing was done about the message: it comes again at once,
 // here or elsewhere. It is for the stop; if it is lost, AckWait does the same.
-func (d *Delivery) PutBack() { _ = d.msg.Nak() }
+//
+// The server counts that as a delivery. So that no number of stops uses up those
+// that a message has, one that was delivered half as often as it may be is ended,
+// and a wake-up that was delivered to nobody yet takes its place.
+func (d *Delivery) PutBack() {
+	if 2*d.NumDelivered() >= d.bound && d.renew() == nil {
+		return
+	}
+	_ = d.msg.Nak()
+}
+
+// renewWithin bounds the time for it: the process is being stopped.
+const renewWithin = 2 * time.Second
+
+func (d *Delivery) renew() error {
+	ctx, cancel := context.WithTimeout(context.Background(), renewWithin)
+	defer cancel()
+	w, subject := d.Wakeup(), d.Subject()
+	if d.FromEvents() {
+		var err error
+		if subject, err = WakeupSubject(w.Tenant, w.Key); err != nil {
+			return err // it is no event of ours
+		}
+	}
+	if _, err := d.from.js.PublishMsg(ctx, &nats.Msg{Subject: subject, Header: wakeupHeaders(w)}); err != nil {
+		return err
+	}
+	return d.Ack(ctx)
+}
 
 // Ack ends the message and waits until the server says so; a wake-up is then
 // deleted. After an error the message comes again, or Ack may be repeated.

@@ -51,6 +51,20 @@ func TestWakeUpsOfAWaitingEvent(t *testing.T) {
 		wake(r, w)
 		require.Equal(t, twoRounds, r.ended(w.Key).facts(w.Key))
 	})
+	t.Run("twice and more at once when it is due: the round is one", func(t *testing.T) {
+		r, js, w, s := waiting(t)
+		retries, err := js.Stream(r.within(5*time.Second), streams.RetriesStream)
+		require.NoError(t, err)
+		require.NoError(t, retries.Purge(r.within(5*time.Second)))
+		<-time.After(time.Until(s.Due))
+		for range 5 {
+			wake(r, w)
+		}
+		require.Equal(t, twoRounds, r.ended(w.Key).facts(w.Key))
+		r.emptied()
+		require.Equal(t, twoRounds, r.all().facts(w.Key))
+		require.Equal(t, 2, r.calls("/flaky"))
+	})
 	t.Run("late: an event that has ended stays as it is", func(t *testing.T) {
 		r, _, w, _ := waiting(t)
 		r.ended(w.Key)
@@ -59,4 +73,9 @@ func TestWakeUpsOfAWaitingEvent(t *testing.T) {
 		require.Equal(t, twoRounds, r.ended(w.Key).facts(w.Key))
 		require.Equal(t, 2, r.calls("/flaky"))
 	})
+}
+
+// wakeupOf returns a wake-up of the first event in EVENTS.
+func wakeupOf(key event.Key) streams.Wakeup {
+	return streams.Wakeup{Tenant: "acme", Key: key, Sequence: 1}
 }

@@ -151,10 +151,10 @@ func (b *Bridge) handle(msg *message.Message) error {
 	h := heldOf(msg)
 	arrival := b.arrival(h)
 	var pause *backoff.ExponentialBackOff // most need none
-	for {
+	for refused := false; ; refused = true {
 		receipt, err := b.accept(h, arrival)
 		if err == nil {
-			b.state.accepted(receipt)
+			b.state.accepted(receipt, refused)
 			return nil
 		}
 		arrival.Again = true
@@ -164,7 +164,7 @@ func (b *Bridge) handle(msg *message.Message) error {
 				BackoffMultiplier: 2, BackoffRandomizationFactor: 0.5,
 			})
 		}
-		if !b.hold(h.session, err, pause.NextBackOff()) {
+		if !b.hold(h.session, err, refused, pause.NextBackOff()) {
 			return errGivenBack
 		}
 	}
@@ -185,11 +185,12 @@ func (b *Bridge) accept(h *held, a Arrival) (Receipt, error) {
 }
 
 // hold waits before the door is tried again, and reports whether it makes sense.
-func (b *Bridge) hold(ss *session, err error, pause time.Duration) bool {
+// again says that it is not the first time.
+func (b *Bridge) hold(ss *session, err error, again bool, pause time.Duration) bool {
 	if ss.over() {
 		return false
 	}
-	left := b.config.HoldFor - b.opts.Now().Sub(b.state.refused(err))
+	left := b.config.HoldFor - b.opts.Now().Sub(b.state.refuse(err, again))
 	if left <= 0 {
 		ss.giveBack(err)
 		return false

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -315,6 +316,32 @@ func testLogInTrouble(t *testing.T, withQueue func(*testing.T) *world) {
 		require.Empty(t, w.duplicates())
 		require.Equal(t, 1, w.said.count("the log does not take events"))
 		require.Equal(t, 1, w.said.count("the log takes events again"))
+	})
+	t.Run("for some of them is said once, while the others pass", func(t *testing.T) {
+		w := withQueue(t)
+		var down atomic.Bool
+		down.Store(true)
+		g := w.gate(func(_ context.Context, e event.Envelope) error {
+			if down.Load() && strings.HasPrefix(e.ID, "large") {
+				return streams.ErrFull
+			}
+			return nil
+		})
+		w.publish(plain("large-1"), plain("large-2"))
+		w.start()
+		w.eventually("trouble", func() bool { return g.calls.Load() >= 2 })
+		for i := range 20 {
+			before := g.calls.Load()
+			w.publish(plain(fmt.Sprint(i)))
+			w.eventually("the event, and a try", func() bool { return w.stored() == i+1 && g.calls.Load() > before+int64(i%2) })
+		}
+		require.Equal(t, 1, w.said.count("the log does not take events"), w.said.all())
+		require.Zero(t, w.said.count("the log takes events again"), w.said.all())
+
+		down.Store(false)
+
+		w.settled(22)
+		require.Equal(t, 1, w.said.count("the log takes events again"), w.said.all())
 	})
 	t.Run("for long: the window is given back once, and taken again when the log answers", func(t *testing.T) {
 		w := withQueue(t)

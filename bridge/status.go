@@ -76,8 +76,12 @@ type tracker struct {
 	// consumers is how many of the queue's are ours.
 	consumers int
 	sessions  uint64
-	// trouble is since when the log has taken nothing; zero: it does.
-	trouble time.Time
+	// trouble is since when the log has taken nothing; zero: it does. refused are
+	// the deliveries that it did not take and that are in hand, which may be some
+	// while it takes others: a stream that is full is not always that of events.
+	trouble   time.Time
+	refused   int
+	refusedAt time.Time // the first of them
 	// busy is since when something is in hand, and waiting since when
 	// something is ready in the queue; zero: nothing is.
 	busy    time.Time
@@ -180,6 +184,7 @@ func (t *tracker) consuming(window, consumers int) {
 	}
 	t.phase, t.why, t.since, t.unseen = phaseConsuming, "", t.now(), 0
 	t.trouble, t.busy, t.waiting = time.Time{}, time.Time{}, time.Time{}
+	t.refused = 0
 	t.status.Connected, t.status.InHand, t.status.Waiting, t.status.Consumers = true, 0, -1, -1
 	t.consumers = consumers
 	if t.status.Window = window; t.crash == "" { // else it was said that and why nothing moves
@@ -287,20 +292,28 @@ func (t *tracker) shared(consumers int) {
 	t.warned = consumers > t.consumers
 }
 
-// refused notes that the log took nothing, and returns since when that is so.
-func (t *tracker) refused(err error) time.Time {
+// refuse notes that the log did not take a delivery, which it may not have for
+// some time, and returns since when it has taken nothing.
+func (t *tracker) refuse(err error, again bool) time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	now := t.now()
+	if !again {
+		if t.refused++; t.refused == 1 {
+			t.refusedAt = now
+			t.log.Warn("the log does not take events", "error", err)
+		}
+	}
 	if t.trouble.IsZero() {
-		t.trouble = t.now()
-		t.log.Warn("the log does not take events", "error", err)
+		t.trouble = now
 	}
 	t.why = (&DestinationError{err}).Error()
 	return t.trouble
 }
 
-// accepted notes that the log took something, and as what.
-func (t *tracker) accepted(as Receipt) {
+// accepted notes that the log took a delivery, and as what. refused says that it
+// did not at first.
+func (t *tracker) accepted(as Receipt, refused bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
@@ -310,10 +323,14 @@ func (t *tracker) accepted(as Receipt) {
 		t.status.Duplicates++
 	}
 	if !t.trouble.IsZero() {
-		t.log.Info("the log takes events again", "after", t.now().Sub(t.trouble).Round(time.Millisecond))
 		t.trouble = time.Time{}
 		if t.phase == phaseConsuming {
 			t.why = ""
+		}
+	}
+	if refused && t.refused > 0 {
+		if t.refused--; t.refused == 0 {
+			t.log.Info("the log takes events again", "after", t.now().Sub(t.refusedAt).Round(time.Millisecond))
 		}
 	}
 }

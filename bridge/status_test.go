@@ -77,11 +77,11 @@ func TestReadiness(t *testing.T) {
 		}, `queue "orders" has no consumer although one was registered`},
 		"not ready when the log takes nothing": {func(tr *tracker) {
 			tr.took()
-			tr.refused(errors.New("no space"))
+			tr.refuse(errors.New("no space"), false)
 		}, "the log does not take events: no space"},
 		"ready when it takes something again": {func(tr *tracker) {
-			tr.refused(errors.New("no space"))
-			tr.accepted(Receipt{})
+			tr.refuse(errors.New("no space"), false)
+			tr.accepted(Receipt{}, true)
 		}, ""},
 		"not ready while a lost connection is being given up": {func(tr *tracker) {
 			tr.finishing(errors.New("connection lost"))

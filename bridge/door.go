@@ -117,25 +117,34 @@ func (r *refusal) Error() string { return r.detail }
 // about the arrival: the log could not take it now, and it may be handed in
 // again with the same nonce.
 func (d *Door) Accept(ctx context.Context, a Arrival) (Receipt, error) {
+	receipt, letter, err := d.admit(ctx, a)
+	if letter != nil {
+		return d.put(ctx, *letter)
+	}
+	return receipt, err
+}
+
+// admit stores an arrival that is an event, or returns the letter for one that is none.
+func (d *Door) admit(ctx context.Context, a Arrival) (Receipt, *event.Letter, error) {
 	if a.Nonce == "" {
 		a.Nonce = event.NewNonce()
 	}
 	if r := d.check(&a); r != nil {
-		return d.quarantine(ctx, a, r)
+		return Receipt{}, d.letter(a, r), nil
 	}
 	accepted, err := d.opts.Events.Publish(ctx, streams.Incoming{
 		Envelope: a.Envelope, Nonce: a.Nonce, Headers: a.Delivery.Headers, Again: a.Again,
 	})
 	if r := tooLarge(err); r != nil {
-		return d.quarantine(ctx, a, r)
+		return Receipt{}, d.letter(a, r), nil
 	}
 	if err != nil {
-		return Receipt{}, fmt.Errorf("store the event: %w", err)
+		return Receipt{}, nil, fmt.Errorf("store the event: %w", err)
 	}
 	if accepted.Duplicate {
 		return d.known(ctx, a, accepted)
 	}
-	return Receipt{Key: accepted.Key, Sequence: accepted.Sequence}, nil
+	return Receipt{Key: accepted.Key, Sequence: accepted.Sequence}, nil, nil
 }
 
 // check identifies the event, and says why it cannot come in, if so.
@@ -170,24 +179,24 @@ func tooLarge(err error) *refusal {
 }
 
 // known deals with an event whose identity is in EVENTS already.
-func (d *Door) known(ctx context.Context, a Arrival, accepted streams.Accepted) (Receipt, error) {
+func (d *Door) known(ctx context.Context, a Arrival, accepted streams.Accepted) (Receipt, *event.Letter, error) {
 	receipt := Receipt{Key: accepted.Key, Sequence: accepted.Sequence, Duplicate: true}
 	stored, err := d.first(ctx, a.Envelope, accepted)
 	switch {
 	case err != nil:
-		return Receipt{}, fmt.Errorf("compare with the stored event: %w", err)
+		return Receipt{}, nil, fmt.Errorf("compare with the stored event: %w", err)
 	case stored.Nonce == a.Nonce:
 		receipt.Duplicate = false // our own, whose acknowledgement was lost
-		return receipt, nil
+		return receipt, nil, nil
 	case stored.Ref.Digest != event.Digest(a.Envelope.Data):
-		return d.conflict(ctx, a, stored)
+		return Receipt{}, d.conflict(a, stored), nil
 	}
 	err = d.opts.Audit.AppendDuplicate(ctx, event.NewDuplicate(stored.Ref, a.Stage,
 		streams.EventsStream, accepted.Sequence, a.Nonce, a.Where, d.opts.Now()))
 	if err != nil {
-		return Receipt{}, fmt.Errorf("note the duplicate: %w", err)
+		return Receipt{}, nil, fmt.Errorf("note the duplicate: %w", err)
 	}
-	return receipt, nil
+	return receipt, nil, nil
 }
 
 // first returns the event that was there before. Where its copy is gone, it has

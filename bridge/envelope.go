@@ -25,18 +25,24 @@ import (
 func (m Mapping) FromAMQP(d amqp.Delivery) (event.Envelope, error) { return m.fromAMQP(&d) }
 
 func (m *Mapping) fromAMQP(d *amqp.Delivery) (event.Envelope, error) {
+	ce, data, err := attributesOf(d)
+	return m.envelope(d, ce, data, err)
+}
+
+// attributesOf returns the attributes of a CloudEvent and its data; nil and the
+// body for a plain delivery.
+func attributesOf(d *amqp.Delivery) (ce map[string]string, data []byte, err error) {
 	switch {
 	case isCloudEvents(d.ContentType):
-		ce, data, err := parseStructured(d.ContentType, d.Body)
-		return m.envelope(d, ce, data, err)
+		return parseStructured(d.ContentType, d.Body)
 	case hasSpecVersion(d.Headers):
 		ce, err := binaryAttributes(d.Headers)
 		if ce != nil {
 			ce["datacontenttype"] = d.ContentType
 		}
-		return m.envelope(d, ce, d.Body, err)
+		return ce, d.Body, err
 	}
-	return m.envelope(d, nil, d.Body, nil)
+	return nil, d.Body, nil
 }
 
 // envelope puts the attributes together and checks them. ce is nil for a plain

@@ -10,26 +10,22 @@ import (
 	"tidings/streams/event"
 )
 
-// conflict keeps a second event under the identity of another one.
-func (d *Door) conflict(ctx context.Context, a Arrival, stored streams.StoredEvent) (Receipt, error) {
+// conflict is the letter of a second event under the identity of another one.
+func (d *Door) conflict(a Arrival, stored streams.StoredEvent) *event.Letter {
 	letter := d.letter(a, &refusal{event.CauseIDConflict, fmt.Sprintf(
 		"the event %s, number %d in the log, has the same identity and another body", stored.Ref.Key, stored.Ref.Sequence)})
 	letter.Key = event.ConflictKey(stored.Ref.Key, event.Digest(a.Envelope.Data))
-	return d.put(ctx, letter)
-}
-
-func (d *Door) quarantine(ctx context.Context, a Arrival, r *refusal) (Receipt, error) {
-	return d.put(ctx, d.letter(a, r))
+	return letter
 }
 
 // letter keeps the arrival as it came, under a key that is the same whenever
 // it comes.
-func (d *Door) letter(a Arrival, r *refusal) event.Letter {
+func (d *Door) letter(a Arrival, r *refusal) *event.Letter {
 	tenant := a.Envelope.Tenant
 	if tenant == "" || len(tenant) > maxTenant || !utf8.ValidString(tenant) {
 		tenant = event.DefaultTenant
 	}
-	return event.Letter{
+	return &event.Letter{
 		Schema: event.Schema, Kind: event.LetterDelivery, Tenant: tenant,
 		Key:   letterKey(tenant, a),
 		Cause: r.cause, Stage: a.Stage, Detail: event.Shorten(r.detail, maxDetail), At: d.opts.Now(),

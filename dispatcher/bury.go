@@ -71,7 +71,7 @@ func (d *Dispatcher) buryConflict(ctx context.Context, del *streams.Delivery, h 
 		return err
 	}
 	return d.put(ctx, event.Letter{
-		Schema: event.Schema, Kind: event.LetterEvent,
+		Schema: event.Schema, Kind: event.LetterDelivery,
 		Key: event.ConflictKey(h.ref.Key, stored.Ref.Digest), Tenant: h.ref.Tenant,
 		Cause: event.CauseIDConflict, Stage: event.StageDispatcher,
 		Detail: "the event " + string(h.ref.Key) + " has the same identity and another body",

@@ -5,9 +5,11 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -20,6 +22,7 @@ import (
 // edit is the command that sends a dead letter again with another payload.
 type edit struct {
 	reason, file string
+	set          map[string]string
 	wait         bool
 	may          consent
 }
@@ -31,9 +34,14 @@ func newDeadLettersEdit(c *cli) *cobra.Command {
 		Long: `Opens the payload of a dead letter in $VISUAL or $EDITOR, shows what was
 changed and what would be sent, asks, and sends it as the next generation of the
 event. It is planned anew; what was delivered is not sent again. If that fails
-too, the next letter has the edited payload, and can be edited again.`,
+too, the next letter has the edited payload, and can be edited again.
+
+Of a delivery that could not become an event the body is edited, and with --set
+what it says that it is: id, type, source, tenant, subject, correlation_id,
+occurred_at or content_type. Then it is handed in again.`,
 		Example: "  tidings deadletters edit kfQG3b8Tn6muLHPVukv2pQ --reason 'the address was wrong'\n" +
-			"  tidings deadletters edit kfQG3b8Tn6muLHPVukv2pQ --data-file mended.json --yes",
+			"  tidings deadletters edit kfQG3b8Tn6muLHPVukv2pQ --data-file mended.json --yes\n" +
+			"  tidings deadletters edit gnKulwnCGS3ziUfk12VksQ --set id=order-1042-b,type=order.placed",
 		ValidArgsFunction: c.completeLetters,
 		RunE: c.runs(func(ctx context.Context, args []string) error {
 			return c.edit(ctx, api.Key(args[0]), e)
@@ -42,6 +50,7 @@ too, the next letter has the edited payload, and can be edited again.`,
 	f := cmd.Flags()
 	f.StringVar(&e.reason, "reason", "", "why, for the history")
 	f.StringVar(&e.file, "data-file", "", "file with the new payload instead of an editor; - is stdin")
+	f.StringToStringVar(&e.set, "set", nil, "attributes of a delivery, such as id=order-1042-b,type=order.placed")
 	waitFlag(cmd, &e.wait)
 	e.may.flags(cmd)
 	return cmd
@@ -56,22 +65,22 @@ func (c *cli) edit(ctx context.Context, key api.Key, e edit) error {
 	if err != nil {
 		return withHint(err, listLettersCommand)
 	}
-	data, keep, err := c.edited(ctx, letter, e.file)
+	change, keep, err := c.changed(ctx, letter, e)
 	if err != nil {
 		return err
 	}
-	preview, err := client.Preview(ctx, key, tag, data)
+	preview, err := client.Preview(ctx, key, tag, change)
 	if err != nil {
 		return keep(err)
 	}
-	if err := c.showEdit(letter.Data, data, preview, e.may.dryRun); err != nil {
+	if err := c.showEdit(letter.Data, change, preview, e.may.dryRun); err != nil {
 		return err
 	}
 	goOn, err := c.confirm(ctx, e.may, "Send it like this?")
 	if err != nil || !goOn {
 		return keep(err)
 	}
-	done, err := client.Edit(ctx, key, tag, e.reason, data)
+	done, err := client.Edit(ctx, key, tag, e.reason, change)
 	if err != nil {
 		return keep(err)
 	}
@@ -81,7 +90,7 @@ func (c *cli) edit(ctx context.Context, key api.Key, e edit) error {
 
 // showEdit says what was changed and what would be sent: on stdout if that is all
 // that was asked for.
-func (c *cli) showEdit(before, after []byte, preview api.Preview, alone bool) error {
+func (c *cli) showEdit(before []byte, change api.Change, preview api.Preview, alone bool) error {
 	shown := *c
 	shown.out = c.err
 	if alone && c.json {
@@ -90,13 +99,20 @@ func (c *cli) showEdit(before, after []byte, preview api.Preview, alone bool) er
 	if alone {
 		shown.out = c.out
 	}
-	if utf8.Valid(before) && utf8.Valid(after) {
-		changes := diff.Diff("payload", lines(before), "edited", lines(after))
-		fmt.Fprintln(shown.out, clean(string(changes), '\n', '\t'))
-	} else {
-		fmt.Fprintf(shown.out, "%d bytes instead of %d, which are no text\n", len(after), len(before))
+	for _, name := range slices.Sorted(maps.Keys(change.Set)) {
+		fmt.Fprintf(shown.out, "%s: %s\n", name, clean(change.Set[name]))
+	}
+	if change.Data != nil {
+		fmt.Fprintln(shown.out, difference(before, *change.Data))
 	}
 	return shown.printPreview(preview)
+}
+
+func difference(before, after []byte) string {
+	if !utf8.Valid(before) || !utf8.Valid(after) {
+		return fmt.Sprintf("%d bytes instead of %d, which are no text", len(after), len(before))
+	}
+	return clean(string(diff.Diff("payload", lines(before), "edited", lines(after))), '\n', '\t')
 }
 
 // lines returns a text whose last line ends.
@@ -128,6 +144,16 @@ func (c *cli) printPreview(p api.Preview) error {
 	}
 	_, err := fmt.Fprintf(c.out, "%d of %d would be sent\n", p.Sends(), len(p.Messages))
 	return err
+}
+
+// changed returns what is wanted of a letter, and what keeps the work of whoever
+// typed it. Where only attributes are set, nothing is typed.
+func (c *cli) changed(ctx context.Context, l api.Letter, e edit) (api.Change, func(error) error, error) {
+	if len(e.set) > 0 && e.file == "" {
+		return api.Change{Set: e.set}, func(err error) error { return err }, nil
+	}
+	data, keep, err := c.edited(ctx, l, e.file)
+	return api.Change{Data: &data, Set: e.set}, keep, err
 }
 
 // edited returns the payload that is wanted in place of the letter's, and what

@@ -30,7 +30,11 @@ func TestOperateScripts(t *testing.T) {
 	}
 	// letter VARIABLE ID waits for the dead letter of an event, and sets a variable to its key.
 	cmds["letter"] = func(ts *testscript.TestScript, _ bool, args []string) {
-		ts.Setenv(args[0], waitForLetter(ts, args[1]))
+		ts.Setenv(args[0], waitForLetter(ts, func(l api.LetterLine) bool { return l.EventID == args[1] }))
+	}
+	// delivery VARIABLE CAUSE sets a variable to the key of the dead letter of that cause.
+	cmds["delivery"] = func(ts *testscript.TestScript, _ bool, args []string) {
+		ts.Setenv(args[0], waitForLetter(ts, func(l api.LetterLine) bool { return string(l.Cause) == args[1] }))
 	}
 	// message VARIABLE ID STATE waits for a message of the event in that state, and sets a variable to its id.
 	cmds["message"] = func(ts *testscript.TestScript, _ bool, args []string) {
@@ -100,20 +104,20 @@ routes:
 	return nil
 }
 
-// waitForLetter returns the key of the dead letter of an event that an operator has
-// to look at, once it is in the list.
-func waitForLetter(ts *testscript.TestScript, id string) string {
+// waitForLetter returns the key of a dead letter that an operator has to look at, once
+// it is in the list.
+func waitForLetter(ts *testscript.TestScript, wanted func(api.LetterLine) bool) string {
 	client := scriptClient(ts)
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		page, err := client.DeadLetters(context.Background(), api.LetterQuery{})
 		ts.Check(err)
 		for _, l := range page.Items {
-			if l.EventID == id && l.Status == api.LetterDead {
+			if wanted(l) && l.Status == api.LetterDead {
 				return string(l.Key)
 			}
 		}
 	}
-	ts.Fatalf("no dead letter of %s within 30 s", id)
+	ts.Fatalf("no such dead letter within 30 s")
 	return ""
 }
 

@@ -18,7 +18,10 @@ func newDeadLettersRequeue(c *cli) *cobra.Command {
 		Long: `Opens the event of a dead letter again, as its next generation: what was
 delivered is not sent again, and what was not keeps its id. It is in the history
 with your name and the reason. The letter stays in the list until the event has
-ended. If somebody else was faster, the answer says who, with exit code 4.`,
+ended. If somebody else was faster, the answer says who, with exit code 4.
+
+A delivery that could not become an event is handed in again, as its source is
+configured now. If it is refused again, the answer says why, and the letter stays.`,
 		Example: "  tidings deadletters requeue kfQG3b8Tn6muLHPVukv2pQ --dry-run\n" +
 			"  tidings deadletters requeue kfQG3b8Tn6muLHPVukv2pQ --reason 'the partner is back' --wait",
 		ValidArgsFunction: c.completeLetters,
@@ -41,7 +44,7 @@ func (c *cli) preview(ctx context.Context, key api.Key) error {
 	if err != nil {
 		return err
 	}
-	p, err := client.Preview(ctx, key, "*", nil)
+	p, err := client.Preview(ctx, key, "*", api.Change{})
 	switch {
 	case err != nil:
 		return withHint(err, listLettersCommand)
@@ -73,6 +76,12 @@ func (c *cli) opened(ctx context.Context, client *api.Client, done api.Requeued,
 		if c.json {
 			return c.printJSON(done)
 		}
+		if done.Duplicate {
+			c.message("the event was known already: nothing is sent")
+		}
+		if done.Admitted {
+			return c.fields("taken in", string(done.Event.Key), "see", "tidings events why "+string(done.Event.Key))
+		}
 		return c.fields("requeued", string(done.Event.Key), "generation", strconv.Itoa(done.Generation),
 			"see", "tidings events why "+string(done.Event.Key))
 	}
@@ -93,7 +102,11 @@ func (c *cli) opened(ctx context.Context, client *api.Client, done api.Requeued,
 
 // ended waits until the generation that was opened has ended, and returns the row.
 func (c *cli) ended(ctx context.Context, client *api.Client, done api.Requeued) (api.Row, error) {
-	c.message("requeued as generation %d: waiting until it has ended", done.Generation)
+	if done.Admitted {
+		c.message("taken in as event %s: waiting until it has ended", done.Event.Key)
+	} else {
+		c.message("requeued as generation %d: waiting until it has ended", done.Generation)
+	}
 	for {
 		found, err := client.Event(ctx, string(done.Event.Key), "")
 		if err == nil && found.Event.Generation >= done.Generation && found.Event.Ended() {

@@ -117,7 +117,7 @@ func (d *Desk) conflict(ctx context.Context, tenant string, key event.Key, why s
 func standing(e end) string {
 	s := e.state
 	if e.seq == 0 {
-		return "its history is beyond the horizon"
+		return "there is no history of it in the log"
 	}
 	switch s.Phase {
 	case event.PhaseOpen:

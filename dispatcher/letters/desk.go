@@ -18,6 +18,7 @@ type Outcomes interface {
 	Last(ctx context.Context, tenant string, key event.Key) (streams.StoredRecord, error)
 	Next(ctx context.Context, tenant string, key event.Key, after uint64) (streams.StoredRecord, error)
 	Append(ctx context.Context, r event.Record, after uint64) (streams.Position, error)
+	AppendOperation(ctx context.Context, op event.Operation) (sequence uint64, err error)
 }
 
 // Store holds the letters. [streams.DeadLetters] is one.
@@ -38,6 +39,7 @@ type Options struct {
 	Letters      Store
 	Events       Events
 	Waker        Waker
+	Door         Door
 	Planner      Planner
 	Suppressions Suppressions
 	Now          func() time.Time // nil: time.Now
@@ -120,6 +122,15 @@ func (d *Desk) letter(ctx context.Context, t Target) (event.Letter, uint64, erro
 		return event.Letter{}, 0, d.conflict(ctx, letter.Tenant, letter.Key, anotherLetter)
 	}
 	return letter, at, nil
+}
+
+// replace puts a letter in the place of the one that was looked at.
+func (d *Desk) replace(ctx context.Context, l event.Letter, at uint64) (uint64, error) {
+	sequence, err := d.o.Letters.Replace(ctx, l, at)
+	if errors.Is(err, streams.ErrChanged) {
+		return 0, d.conflict(ctx, l.Tenant, l.Key, anotherLetter)
+	}
+	return sequence, err
 }
 
 // end is where a history ends.

@@ -36,9 +36,12 @@ func (d *Desk) Discard(ctx context.Context, t Target, w Word) (Discarded, error)
 }
 
 func (d *Desk) discard(ctx context.Context, t Target, w Word) (Discarded, error) {
-	letter, _, err := d.letter(ctx, t)
+	letter, at, err := d.letter(ctx, t)
 	if err != nil {
 		return Discarded{}, err
+	}
+	if isDelivery(letter) {
+		return d.discardDelivery(ctx, letter, at, w)
 	}
 	rec, seq, err := d.extend(ctx, letter.Tenant, letter.Key, func(e end) (event.Ref, []event.Fact, error) {
 		return d.onDead(ctx, letter, e, event.Discarded{Operator: w.Operator, Reason: w.Reason})

@@ -24,17 +24,17 @@ var ErrPayload = errors.New("the payload cannot be taken")
 // with the letter, and in the next one if that fails too.
 //
 // t names the letter that was edited by its sequence. The error is [ErrPayload]
-// too, if data is too large, is the payload in force already, or is no JSON where
-// the content type says that it is.
-func (d *Desk) Edit(ctx context.Context, t Target, w Word, data []byte) (Requeued, error) {
-	done, err := d.edit(ctx, t, w, data)
+// too, if the payload is too large, is the one in force already, or is no JSON where
+// the content type says that it is; or if attributes of an event are to be changed.
+func (d *Desk) Edit(ctx context.Context, t Target, w Word, c Change) (Requeued, error) {
+	done, err := d.edit(ctx, t, w, c)
 	if err != nil {
 		return Requeued{}, fmt.Errorf("edit %s: %w", t.Key, err)
 	}
 	return done, nil
 }
 
-func (d *Desk) edit(ctx context.Context, t Target, w Word, data []byte) (Requeued, error) {
+func (d *Desk) edit(ctx context.Context, t Target, w Word, c Change) (Requeued, error) {
 	if err := w.check(); err != nil {
 		return Requeued{}, err
 	}
@@ -42,9 +42,13 @@ func (d *Desk) edit(ctx context.Context, t Target, w Word, data []byte) (Requeue
 	if err != nil {
 		return Requeued{}, err
 	}
-	if err := checkPayload(letter, data); err != nil {
+	if isDelivery(letter) {
+		return d.readmit(ctx, letter, at, w, c)
+	}
+	if err := checkChange(letter, c); err != nil {
 		return Requeued{}, err
 	}
+	data := c.Data
 	fact := event.Requeued{
 		Generation: letter.Generation + 1, Operator: w.Operator, Reason: w.Reason, Replay: w.Replay,
 		Edit: &event.Edit{Digest: event.Digest(data), Size: len(data)},
@@ -60,17 +64,20 @@ func (d *Desk) edit(ctx context.Context, t Target, w Word, data []byte) (Requeue
 	if letter, err = d.withDraft(letter, w, data); err != nil {
 		return Requeued{}, err
 	}
-	switch _, err := d.o.Letters.Replace(ctx, letter, at); {
-	case errors.Is(err, streams.ErrChanged):
-		return Requeued{}, d.conflict(ctx, letter.Tenant, letter.Key, anotherLetter)
-	case err != nil:
+	if _, err := d.replace(ctx, letter, at); err != nil {
 		return Requeued{}, err
 	}
 	return d.open(ctx, letter, fact)
 }
 
-func checkPayload(l event.Letter, data []byte) error {
+// checkChange refuses what cannot be changed about an event.
+func checkChange(l event.Letter, c Change) error {
+	data := c.Data
 	switch {
+	case len(c.Set) > 0:
+		return fmt.Errorf("%w: only its payload can be changed, not what an event is (%s)", ErrPayload, strings.Join(c.names(), ", "))
+	case data == nil:
+		return fmt.Errorf("%w: there is none: requeue it instead", ErrPayload)
 	case len(data) > streams.MaxData:
 		return fmt.Errorf("%w: it has %d bytes, at most are %d", ErrPayload, len(data), streams.MaxData)
 	case bytes.Equal(data, l.Data):

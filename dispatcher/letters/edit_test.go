@@ -29,7 +29,7 @@ func TestEdit(t *testing.T) {
 		r := newRig(t)
 		key := r.dead("1", "/ok", "/flaky")
 		r.dispatch()
-		done, err := r.desk.Edit(t.Context(), r.target(key), ann, r.urls("/ok", "/ok/elsewhere"))
+		done, err := r.desk.Edit(t.Context(), r.target(key), ann, letters.Change{Data: r.urls("/ok", "/ok/elsewhere")})
 		require.NoError(t, err)
 		require.Equal(t, 1, done.Generation)
 		s := r.reaches(key, 1, event.PhaseSettled)
@@ -45,7 +45,7 @@ func TestEdit(t *testing.T) {
 		r.down.Store(false)
 		r.dispatch()
 		before := r.calls("/flaky")[0]
-		_, err := r.desk.Edit(t.Context(), r.target(key), ann, append(r.urls("/flaky"), ' '))
+		_, err := r.desk.Edit(t.Context(), r.target(key), ann, letters.Change{Data: append(r.urls("/flaky"), ' ')})
 		require.NoError(t, err)
 		r.reaches(key, 1, event.PhaseSettled)
 		require.Equal(t, before+".g1", r.calls("/flaky")[3])
@@ -55,7 +55,7 @@ func TestEdit(t *testing.T) {
 		key := r.dead("1", "/flaky")
 		r.dispatch()
 		first := append(r.urls("/flaky"), ' ')
-		_, err := r.desk.Edit(t.Context(), r.target(key), ann, first)
+		_, err := r.desk.Edit(t.Context(), r.target(key), ann, letters.Change{Data: first})
 		require.NoError(t, err)
 		r.reaches(key, 1, event.PhaseDead)
 		letter, _, err := r.log.DeadLetters.Get(t.Context(), "acme", key)
@@ -63,7 +63,7 @@ func TestEdit(t *testing.T) {
 		require.Equal(t, first, letter.Data)
 		require.Nil(t, letter.Edit)
 
-		_, err = r.desk.Edit(t.Context(), r.target(key), ann, r.urls("/ok/elsewhere"))
+		_, err = r.desk.Edit(t.Context(), r.target(key), ann, letters.Change{Data: r.urls("/ok/elsewhere")})
 		require.NoError(t, err)
 		s := r.reaches(key, 2, event.PhaseSettled)
 		require.Equal(t, event.Processed, s.Outcome)
@@ -74,7 +74,7 @@ func TestEdit(t *testing.T) {
 		key := r.dead("1", "/flaky")
 		r.dispatch()
 		edited := append(r.urls("/flaky"), ' ')
-		_, err := r.desk.Edit(t.Context(), r.target(key), ann, edited)
+		_, err := r.desk.Edit(t.Context(), r.target(key), ann, letters.Change{Data: edited})
 		require.NoError(t, err)
 		s := r.reaches(key, 1, event.PhaseDead)
 		r.down.Store(false)
@@ -89,7 +89,7 @@ func TestEdit(t *testing.T) {
 		key := r.dead("1", "/flaky")
 		require.NoError(t, r.log.Events.Trim(t.Context(), 2))
 		r.dispatch()
-		_, err := r.desk.Edit(t.Context(), r.target(key), ann, r.urls("/ok/elsewhere"))
+		_, err := r.desk.Edit(t.Context(), r.target(key), ann, letters.Change{Data: r.urls("/ok/elsewhere")})
 		require.NoError(t, err)
 		require.Equal(t, event.Processed, r.reaches(key, 1, event.PhaseSettled).Outcome)
 	})
@@ -102,7 +102,7 @@ func TestEdit(t *testing.T) {
 			"it has 8388609 bytes, at most are 8388608":   make([]byte, streams.MaxData+1),
 			"it is no JSON: unexpected end of JSON input": {},
 		} {
-			_, err := r.desk.Edit(t.Context(), r.target(key), ann, data)
+			_, err := r.desk.Edit(t.Context(), r.target(key), ann, letters.Change{Data: data})
 			require.ErrorIs(t, err, letters.ErrPayload)
 			require.ErrorContains(t, err, name)
 		}
@@ -113,7 +113,7 @@ func TestEdit(t *testing.T) {
 		key := r.dead("1", "/flaky")
 		o := r.options(r.log.DeadLetters)
 		o.Outcomes = brokenOutcomes{r.log.Outcomes}
-		_, err := letters.New(o).Edit(t.Context(), r.target(key), ann, r.urls("/ok/elsewhere"))
+		_, err := letters.New(o).Edit(t.Context(), r.target(key), ann, letters.Change{Data: r.urls("/ok/elsewhere")})
 		require.ErrorIs(t, err, errBroken, "as if the process had died here")
 		letter, _, err := r.log.DeadLetters.Get(t.Context(), "acme", key)
 		require.NoError(t, err)
@@ -132,6 +132,10 @@ var errBroken = errors.New("broken")
 
 // brokenOutcomes takes no records.
 type brokenOutcomes struct{ letters.Outcomes }
+
+func (brokenOutcomes) AppendOperation(context.Context, event.Operation) (uint64, error) {
+	return 0, errBroken
+}
 
 func (brokenOutcomes) Append(context.Context, event.Record, uint64) (streams.Position, error) {
 	return streams.Position{}, errBroken
@@ -154,13 +158,13 @@ func TestOfTwoEditorsAtOnceOneWinsAndItsPayloadIsSent(t *testing.T) {
 	seen := r.target(key)
 	annErr, bobErr := make(chan error, 1), make(chan error, 1)
 	go func() {
-		_, err := annDesk.Edit(t.Context(), seen, ann, r.urls("/ok/anns"))
+		_, err := annDesk.Edit(t.Context(), seen, ann, letters.Change{Data: r.urls("/ok/anns")})
 		close(annDone)
 		annErr <- err
 	}()
 	go func() {
 		<-annDrafted
-		_, err := bobDesk.Edit(t.Context(), r.target(key), letters.Word{Operator: "bob"}, r.urls("/ok/bobs"))
+		_, err := bobDesk.Edit(t.Context(), r.target(key), letters.Word{Operator: "bob"}, letters.Change{Data: r.urls("/ok/bobs")})
 		bobErr <- err
 	}()
 	require.NoError(t, <-annErr)
@@ -192,7 +196,7 @@ func TestPreview(t *testing.T) {
 	t.Run("says of each message what a requeue would do", func(t *testing.T) {
 		r := newRig(t)
 		key := r.dead("1", "/ok", "/flaky")
-		p, err := r.desk.Preview(t.Context(), r.target(key), nil)
+		p, err := r.desk.Preview(t.Context(), r.target(key), letters.Change{})
 		require.NoError(t, err)
 		require.Equal(t, 1, p.Sends())
 		require.Equal(t, letters.WouldStay, p.Messages[0].Would)
@@ -207,7 +211,7 @@ func TestPreview(t *testing.T) {
 		key := r.publish("1", "mail.sent", map[string]any{"to": []string{"a@example.com"}, "name": "Ann"})
 		r.reaches(key, 0, event.PhaseDead)
 		stop()
-		p, err := r.desk.Preview(t.Context(), r.target(key), []byte(`{"to":["b@example.com","zoe@example.com"],"name":"Bob"}`))
+		p, err := r.desk.Preview(t.Context(), r.target(key), letters.Change{Data: []byte(`{"to":["b@example.com","zoe@example.com"],"name":"Bob"}`)})
 		require.NoError(t, err)
 		require.Len(t, p.Messages, 2)
 		require.Equal(t, "About Bob", p.Messages[0].Subject)
@@ -221,11 +225,11 @@ func TestPreview(t *testing.T) {
 		key := r.publish("1", "mail.sent", map[string]any{"to": []string{"a@example.com"}, "name": "Ann"})
 		r.reaches(key, 0, event.PhaseDead)
 		stop()
-		p, err := r.desk.Preview(t.Context(), r.target(key), []byte(`{"to":[],"name":"Bob"}`))
+		p, err := r.desk.Preview(t.Context(), r.target(key), letters.Change{Data: []byte(`{"to":[],"name":"Bob"}`)})
 		require.NoError(t, err)
 		require.Equal(t, event.NoRecipient, p.Nothing)
 		require.Equal(t, "no_recipient", p.Routes[0].Verdict)
-		p, err = r.desk.Preview(t.Context(), r.target(key), []byte(`{"to":["b@example.com"]}`))
+		p, err = r.desk.Preview(t.Context(), r.target(key), letters.Change{Data: []byte(`{"to":["b@example.com"]}`)})
 		require.NoError(t, err)
 		require.Contains(t, p.Problem, "template_error: ")
 	})
@@ -234,7 +238,7 @@ func TestPreview(t *testing.T) {
 		key := r.dead("1", "/flaky")
 		_, err := r.desk.Requeue(t.Context(), r.target(key), ann)
 		require.NoError(t, err)
-		_, err = r.desk.Preview(t.Context(), r.target(key), nil)
+		_, err = r.desk.Preview(t.Context(), r.target(key), letters.Change{})
 		require.ErrorContains(t, err, "ann@desk requeued it")
 	})
 }

@@ -69,23 +69,28 @@ const (
 	WouldGiveUp   Would = "give_up"  // the configuration in force does not produce it any more
 )
 
-// Preview says what [Desk.Requeue] of a letter would do, or [Desk.Edit] with data
-// if data is not nil. It changes nothing. Errors are theirs.
-func (d *Desk) Preview(ctx context.Context, t Target, data []byte) (Preview, error) {
-	p, err := d.preview(ctx, t, data)
+// Preview says what [Desk.Requeue] of a letter would do, or [Desk.Edit] with a change
+// if there is one. It changes nothing. Errors are theirs, but that a delivery would
+// be refused is a problem in the preview.
+func (d *Desk) Preview(ctx context.Context, t Target, c Change) (Preview, error) {
+	p, err := d.preview(ctx, t, c)
 	if err != nil {
 		return Preview{}, fmt.Errorf("preview %s: %w", t.Key, err)
 	}
 	return p, nil
 }
 
-func (d *Desk) preview(ctx context.Context, t Target, data []byte) (Preview, error) {
+func (d *Desk) preview(ctx context.Context, t Target, c Change) (Preview, error) {
 	letter, _, err := d.letter(ctx, t)
 	if err != nil {
 		return Preview{}, err
 	}
-	if data != nil {
-		if err := checkPayload(letter, data); err != nil {
+	if isDelivery(letter) {
+		return d.previewDelivery(ctx, letter, c)
+	}
+	data := c.Data
+	if data != nil || len(c.Set) > 0 {
+		if err := checkChange(letter, c); err != nil {
 			return Preview{}, err
 		}
 	}

@@ -2,7 +2,6 @@ package letters
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -18,13 +17,20 @@ type Requeued struct {
 	// Already says that the same replay plan had requeued the letter before:
 	// nothing was done now.
 	Already bool `json:"already,omitempty"`
+	// Admitted says that it was no event: the delivery was handed in again, and has
+	// become one. Sequence is that of the audit entry then.
+	Admitted bool `json:"admitted,omitempty"`
+	// Duplicate says that the event of a delivery was known already: nothing is sent.
+	Duplicate bool `json:"duplicate,omitempty"`
 }
 
 // Recorded returns the sequence of the record in OUTCOMES.
 func (r Requeued) Recorded() uint64 { return r.Sequence }
 
 // Requeue opens the next generation of the event whose dead letter t names: all
-// its messages that were not delivered are tried again. For a replay plan
+// its messages that were not delivered are tried again. A delivery that could not
+// become an event stands at the door again, and the error is a *[RefusedError] if
+// it is refused again. For a replay plan
 // (w.Replay) a letter that the plan has requeued before is no conflict.
 //
 // Errors: a *[ConflictError] if the event has gone on since; [streams.ErrNotFound]
@@ -47,9 +53,12 @@ func (d *Desk) Requeue(ctx context.Context, t Target, w Word) (Requeued, error) 
 }
 
 func (d *Desk) requeue(ctx context.Context, t Target, w Word) (Requeued, error) {
-	letter, _, err := d.letter(ctx, t)
+	letter, at, err := d.letter(ctx, t)
 	if err != nil {
 		return Requeued{}, err
+	}
+	if isDelivery(letter) {
+		return d.readmit(ctx, letter, at, w, Change{})
 	}
 	return d.open(ctx, letter, event.Requeued{
 		Generation: letter.Generation + 1, Operator: w.Operator, Reason: w.Reason, Replay: w.Replay,
@@ -73,8 +82,6 @@ func (d *Desk) open(ctx context.Context, letter event.Letter, fact event.Requeue
 // the letter knows of it.
 func (d *Desk) onDead(ctx context.Context, letter event.Letter, e end, fact event.Fact) (event.Ref, []event.Fact, error) {
 	switch {
-	case e.seq == 0 && (letter.Event == nil || letter.State == nil):
-		return event.Ref{}, nil, fmt.Errorf("%w: the dead letter is that of a delivery, and no event", ErrNoHistory)
 	case e.seq == 0:
 		return *letter.Event, []event.Fact{
 			event.Restored{From: event.FromLetter, State: *letter.State}, event.Dead{Cause: letter.Cause}, fact,
@@ -86,9 +93,6 @@ func (d *Desk) onDead(ctx context.Context, letter event.Letter, e end, fact even
 	}
 	return event.Ref{}, nil, d.conflict(ctx, letter.Tenant, letter.Key, "")
 }
-
-// ErrNoHistory means that a dead letter is no event and has no history.
-var ErrNoHistory = errors.New("there is no history")
 
 // wakeWithin bounds the wake-up that follows a record: what is recorded is
 // requeued, and the steward wakes what nobody did.

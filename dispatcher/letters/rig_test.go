@@ -77,7 +77,7 @@ func newRig(t *testing.T, opts ...streamstest.Option) *rig {
 func (r *rig) options(store letters.Store) letters.Options {
 	return letters.Options{
 		Outcomes: r.log.Outcomes, Letters: store, Events: r.log.Events, Waker: r.log.Retries,
-		Planner: r.o.Planner, Suppressions: suppressed{},
+		Door: door{r.log.Events}, Planner: r.o.Planner, Suppressions: suppressed{},
 	}
 }
 
@@ -179,6 +179,8 @@ func (r *rig) calls(path string) []string {
 	}
 	return ids
 }
+
+func isGone(err error) bool { return errors.Is(err, streams.ErrNotFound) }
 
 func asConflict(err error, into *letters.ConflictError) bool {
 	c, ok := errors.AsType[*letters.ConflictError](err)

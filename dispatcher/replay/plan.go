@@ -99,10 +99,11 @@ func (p *plan) requeue(ctx context.Context, l event.ReplayLetter) (bool, error) 
 	_, err := p.o.Desk.Requeue(ctx, letters.Target{Tenant: l.Tenant, Key: l.Key, Sequence: l.Sequence},
 		letters.Word{Operator: order.Operator, Reason: order.Reason, Replay: p.state.ID})
 	_, conflict := errors.AsType[*letters.ConflictError](err)
+	_, refused := errors.AsType[*letters.RefusedError](err) // a delivery that still cannot come in
 	switch {
 	case err == nil:
 		return true, nil
-	case conflict, errors.Is(err, streams.ErrNotFound), errors.Is(err, letters.ErrNoHistory):
+	case conflict, refused, errors.Is(err, streams.ErrNotFound):
 		return false, nil
 	}
 	return false, err

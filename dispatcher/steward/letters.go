@@ -17,14 +17,11 @@ func (s *Steward) removeLetters(ctx context.Context) error {
 	}
 	removed := 0
 	for _, l := range settled {
-		// The ledger may be behind: the history decides.
-		last, err := s.o.Histories.Last(ctx, l.Tenant, l.Key)
-		switch {
-		case errors.Is(err, streams.ErrNotFound):
-			continue // forgotten: the letter is all that there is
-		case err != nil:
+		over, err := s.over(ctx, l)
+		if err != nil {
 			return err
-		case !letters.Over(l.Generation, last.Record.State):
+		}
+		if !over {
 			continue
 		}
 		if err := s.o.Letters.Remove(ctx, l.Sequence); err != nil && !errors.Is(err, streams.ErrNotFound) {
@@ -36,4 +33,17 @@ func (s *Steward) removeLetters(ctx context.Context) error {
 		s.o.Logger.Info("removed dead letters whose events have ended otherwise", "letters", removed)
 	}
 	return nil
+}
+
+// over asks the history, because the ledger may be behind. An event that is
+// forgotten has nothing but its letter.
+func (s *Steward) over(ctx context.Context, l Letter) (bool, error) {
+	if l.Ended {
+		return true, nil
+	}
+	last, err := s.o.Histories.Last(ctx, l.Tenant, l.Key)
+	if errors.Is(err, streams.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil && letters.Over(l.Generation, last.Record.State), err
 }

@@ -208,13 +208,18 @@ func TestDeadLettersWhoseEventsHaveEndedOtherwiseAreRemoved(t *testing.T) {
 	for _, ref := range []event.Ref{over, stays, forgotten} {
 		letter(ref)
 	}
+	raw := event.Ref{Key: event.NewKey("raw"), Tenant: "acme"}
+	letter(raw)
+	w.letters[3].Ended = true // an operator has ended it, and it has no history to say so
 	w.record(over, event.Dead{Cause: event.CausePanic})
 	w.record(over, event.Discarded{Operator: "ann", Reason: "a test"})
 	w.record(stays, event.Dead{Cause: event.CausePanic}) // the list is behind
 	w.handle(3)
 	w.round(time.Hour)
 
-	for ref, want := range map[event.Key]error{over.Key: streams.ErrNotFound, stays.Key: nil, forgotten.Key: nil} {
+	for ref, want := range map[event.Key]error{
+		over.Key: streams.ErrNotFound, stays.Key: nil, forgotten.Key: nil, raw.Key: streams.ErrNotFound,
+	} {
 		_, _, err := w.log.DeadLetters.Get(t.Context(), "acme", ref)
 		require.ErrorIs(t, err, want)
 	}

@@ -37,7 +37,8 @@ type Ledger interface {
 	CaughtUp(ctx context.Context) error
 	// Phase returns where an event stands, and whether there is a record of it.
 	Phase(key event.Key) (p event.Phase, known bool, err error)
-	// Settled returns up to limit dead letters whose events have settled.
+	// Settled returns up to limit dead letters whose events have settled, and those
+	// of deliveries that an operator has ended.
 	Settled(ctx context.Context, limit int) ([]Letter, error)
 	// Walked returns how far EVENTS was walked, 0 for not at all, and Walk notes it.
 	Walked(ctx context.Context) (uint64, error)
@@ -50,6 +51,7 @@ type Letter struct {
 	Key        event.Key
 	Generation int
 	Sequence   uint64 // in DEADLETTERS
+	Ended      bool   // by an operator, and it is a delivery, which has no history to say so
 }
 
 // Waker publishes wake-ups. [streams.Retries] is one.

@@ -10,6 +10,7 @@ const (
 	IDCloudEvents IDSource = "cloudevents" // the CloudEvents attribute id
 	IDMessageID   IDSource = "message_id"  // the AMQP property message-id
 	IDHeader      IDSource = "header"      // a header such as event-id
+	IDOperator    IDSource = "operator"    // an operator, who sent a dead letter again
 	IDDerived     IDSource = "derived"     // none given: hash over tenant, source, type, timestamp and body
 	IDContent     IDSource = "content"     // none given and no timestamp: hash over the content alone
 )

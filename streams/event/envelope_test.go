@@ -72,7 +72,7 @@ func TestIdentifyFallsBackToTheContent(t *testing.T) {
 
 func TestEveryIDSourceIsReached(t *testing.T) {
 	reached := map[string]bool{
-		string(event.IDCloudEvents): true, string(event.IDMessageID): true, string(event.IDHeader): true, // given
+		string(event.IDCloudEvents): true, string(event.IDMessageID): true, string(event.IDHeader): true, string(event.IDOperator): true, // given
 		string(event.IDDerived): true, string(event.IDContent): true, // by Identify
 	}
 	for _, c := range constants(t)["IDSource"] {

@@ -12,7 +12,7 @@ type LetterKind string
 // The kinds of letters.
 const (
 	LetterEvent    LetterKind = "event"    // an event with a history
-	LetterDelivery LetterKind = "delivery" // a raw delivery that could not become an event
+	LetterDelivery LetterKind = "delivery" // a delivery that could not become an event, and has no history
 )
 
 // Letter is a dead letter: what an operator needs to see, mend and requeue. It

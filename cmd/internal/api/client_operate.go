@@ -22,20 +22,18 @@ func (c *Client) RetryMessage(ctx context.Context, key event.Key, message, reaso
 		map[string]any{"reason": reason, "may_repeat": mayRepeat})
 }
 
-// Edit is Requeue with another payload, of the letter that has that ETag.
-func (c *Client) Edit(ctx context.Context, key event.Key, etag, reason string, data []byte) (Requeued, error) {
-	return post[Requeued](ctx, c, "/v1/deadletters/"+segment(string(key))+"/edit",
-		http.Header{"If-Match": {etag}}, map[string]any{"reason": reason, "data_base64": data})
+// Edit is Requeue with a change, of the letter that has that ETag.
+func (c *Client) Edit(ctx context.Context, key event.Key, etag, reason string, change Change) (Requeued, error) {
+	return post[Requeued](ctx, c, "/v1/deadletters/"+segment(string(key))+"/edit", http.Header{"If-Match": {etag}}, struct {
+		Reason string `json:"reason"`
+		Change
+	}{reason, change})
 }
 
 // Preview says what Requeue of the letter that has that ETag would do, or Edit if
-// data is not nil.
-func (c *Client) Preview(ctx context.Context, key event.Key, etag string, data []byte) (Preview, error) {
-	body := map[string]any{}
-	if data != nil {
-		body["data_base64"] = data
-	}
-	return post[Preview](ctx, c, "/v1/deadletters/"+segment(string(key))+"/preview", http.Header{"If-Match": {etag}}, body)
+// there is a change.
+func (c *Client) Preview(ctx context.Context, key event.Key, etag string, change Change) (Preview, error) {
+	return post[Preview](ctx, c, "/v1/deadletters/"+segment(string(key))+"/preview", http.Header{"If-Match": {etag}}, change)
 }
 
 // Discard ends the dead letter that has that ETag for good.

@@ -20,16 +20,28 @@ type editInput struct {
 	IfMatch  string `header:"If-Match" doc:"the ETag of the letter that was edited: another one is not touched. Needed; * is whichever is there"`
 	Body     struct {
 		Reason string `json:"reason,omitempty" maxLength:"2000" doc:"why; it goes into the history"`
-		Data   []byte `json:"data_base64" doc:"the payload, byte for byte"`
+		Change
 	}
 }
 
 type previewInput struct {
 	Key     string `path:"key"`
 	IfMatch string `header:"If-Match" doc:"the ETag of the letter that was looked at"`
-	Body    struct {
-		Data *[]byte `json:"data_base64,omitempty" doc:"an edited payload; none previews a requeue as it is"`
+	Body    Change
+}
+
+// Change is what is changed about a dead letter. None is a requeue as it is.
+type Change struct {
+	Data *[]byte           `json:"data_base64,omitempty" doc:"the payload, or the body of a delivery, byte for byte"`
+	Set  map[string]string `json:"set,omitempty" doc:"of a delivery: id, type, source, tenant, subject, correlation_id, occurred_at, content_type"`
+}
+
+func (c Change) change() letters.Change {
+	out := letters.Change{Set: c.Set}
+	if c.Data != nil {
+		out.Data = append([]byte{}, *c.Data...) // an empty one is one too
 	}
+	return out
 }
 
 func (s *Server) registerEdit(api huma.API) {
@@ -40,7 +52,8 @@ func (s *Server) registerEdit(api huma.API) {
 		OperationID: "edit-dead-letter", Method: http.MethodPost, Path: "/v1/deadletters/{key}/edit", Tags: []string{"dead letters"},
 		Summary: "Send again with another payload",
 		Description: "A requeue whose payload replaces that of the event: it is planned anew, and of the plan before only what was delivered stays. " +
-			"Messages have new idempotency keys, since receivers drop what they have seen.",
+			"Messages have new idempotency keys, since receivers drop what they have seen. " +
+			"Of a delivery that could not become an event, body and attributes can be changed, and it is handed in again.",
 		MaxBodyBytes: maxEdit, Errors: append(errs, http.StatusPreconditionRequired),
 	}, s.edit)
 	huma.Register(api, huma.Operation{
@@ -56,8 +69,8 @@ func (s *Server) edit(ctx context.Context, in *editInput) (*answer[Requeued], er
 	if err != nil {
 		return nil, err
 	}
-	return operate(ctx, s, func(ctx context.Context, desk *letters.Desk) (Requeued, error) {
-		return desk.Edit(ctx, target, word(in.Operator, in.Body.Reason), in.Body.Data)
+	return operate(ctx, s, target.Key, func(ctx context.Context, desk *letters.Desk) (Requeued, error) {
+		return desk.Edit(ctx, target, word(in.Operator, in.Body.Reason), in.Body.change())
 	})
 }
 
@@ -66,11 +79,7 @@ func (s *Server) preview(ctx context.Context, in *previewInput) (*answer[Preview
 	if err != nil {
 		return nil, err
 	}
-	var data []byte
-	if in.Body.Data != nil {
-		data = append([]byte{}, *in.Body.Data...) // an empty payload is one too
-	}
-	return operate(ctx, s, func(ctx context.Context, desk *letters.Desk) (Preview, error) {
-		return desk.Preview(ctx, target, data)
+	return operate(ctx, s, target.Key, func(ctx context.Context, desk *letters.Desk) (Preview, error) {
+		return desk.Preview(ctx, target, in.Body.change())
 	})
 }

@@ -87,7 +87,7 @@ func (s *Server) letter(ctx context.Context, key string) (event.Letter, uint64, 
 	}
 	letter, sequence, err := s.Letters.Get(ctx, line.Tenant, line.Key)
 	if err != nil {
-		return event.Letter{}, 0, s.noLetter(err)
+		return event.Letter{}, 0, s.noLetter(err, line.Key)
 	}
 	return letter, sequence, nil
 }
@@ -100,15 +100,18 @@ func (s *Server) line(key string) (store.Letter, error) {
 	}
 	line, err := s.Ledger.DeadLetter(event.Key(key))
 	if err != nil {
-		return store.Letter{}, s.noLetter(err)
+		return store.Letter{}, s.noLetter(err, event.Key(key))
 	}
 	return line, nil
 }
 
 // noLetter says why a letter cannot be read. One that is not found never was, is
 // about to be, or was dealt with.
-func (s *Server) noLetter(err error) error {
+func (s *Server) noLetter(err error, key event.Key) error {
 	if errors.Is(err, store.ErrNotFound) || errors.Is(err, streams.ErrNotFound) {
+		if said := s.dealtWith(key); said != "" {
+			return problem(http.StatusNotFound, "not-found", "the dead letter "+string(key)+" is gone: "+said)
+		}
 		return problem(http.StatusNotFound, "not-found", err.Error()+
 			": no dead letter has this key, it is not in the ledger yet, or it was dealt with; the list of dead letters has the keys")
 	}

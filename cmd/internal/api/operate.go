@@ -13,6 +13,7 @@ import (
 
 	"tidings/dispatcher/letters"
 	"tidings/streams"
+	"tidings/streams/event"
 )
 
 // OperatorHeader says who wants something to be done. It goes into the history.
@@ -60,7 +61,8 @@ func (s *Server) registerOperate(api huma.API) {
 		OperationID: "requeue-dead-letter", Method: http.MethodPost, Path: "/v1/deadletters/{key}/requeue", Tags: []string{"dead letters"},
 		Summary: "Send again what was not delivered of a dead letter's event",
 		Description: "It is the next generation of the same event: what was delivered is not sent again, and nothing is published anew. " +
-			"The letter stays in the list until that generation has ended. Of two requests at once one wins; the other is told who did what (409).",
+			"The letter stays in the list until that generation has ended. A delivery that could not become an event is handed in again: " +
+			"if it comes in now its letter is removed, and if it is refused again (409 urn:tidings:refused) it stays. Of two requests at once one wins; the other is told who did what (409).",
 		Errors: []int{http.StatusBadRequest, http.StatusNotFound, http.StatusConflict, http.StatusServiceUnavailable},
 	}, s.requeue)
 	huma.Register(api, huma.Operation{
@@ -79,7 +81,7 @@ func (s *Server) discard(ctx context.Context, in *discardInput) (*answer[Discard
 	if err != nil {
 		return nil, err
 	}
-	return operate(ctx, s, func(ctx context.Context, desk *letters.Desk) (Discarded, error) {
+	return operate(ctx, s, target.Key, func(ctx context.Context, desk *letters.Desk) (Discarded, error) {
 		return desk.Discard(ctx, target, word(in.Operator, in.Body.Reason))
 	})
 }
@@ -98,7 +100,7 @@ func (s *Server) requeue(ctx context.Context, in *requeueInput) (*answer[Requeue
 	if err != nil {
 		return nil, err
 	}
-	return operate(ctx, s, func(ctx context.Context, desk *letters.Desk) (Requeued, error) {
+	return operate(ctx, s, target.Key, func(ctx context.Context, desk *letters.Desk) (Requeued, error) {
 		return desk.Requeue(ctx, target, word(in.Operator, in.Body.Reason))
 	})
 }
@@ -132,8 +134,8 @@ func sequenceOf(ifMatch string) (uint64, error) {
 	return n, nil
 }
 
-// operate has something done at the desk.
-func operate[T done](ctx context.Context, s *Server, do func(context.Context, *letters.Desk) (T, error)) (*answer[T], error) {
+// operate has something done at the desk, about a letter or none.
+func operate[T done](ctx context.Context, s *Server, letter event.Key, do func(context.Context, *letters.Desk) (T, error)) (*answer[T], error) {
 	desk := s.Desk()
 	if desk == nil {
 		return nil, unavailable("the log is not open yet")
@@ -142,7 +144,7 @@ func operate[T done](ctx context.Context, s *Server, do func(context.Context, *l
 	defer cancel()
 	done, err := do(ctx, desk)
 	if err != nil {
-		return nil, s.notDone(err)
+		return nil, s.notDone(err, letter)
 	}
 	s.await(ctx, done.Recorded())
 	return &answer[T]{done}, nil
@@ -162,10 +164,14 @@ func (s *Server) await(ctx context.Context, sequence uint64) {
 	_ = s.Folded(ctx, sequence)
 }
 
-// notDone says why what an operator wanted is not done.
-func (s *Server) notDone(err error) error {
+// notDone says why what an operator wanted is not done, about the letter of key if
+// it is not empty.
+func (s *Server) notDone(err error, key event.Key) error {
 	conflict, lost := errors.AsType[*letters.ConflictError](err)
+	_, refused := errors.AsType[*letters.RefusedError](err)
 	switch {
+	case refused:
+		return problem(http.StatusConflict, "refused", err.Error())
 	case lost:
 		return problem(http.StatusConflict, "conflict", err.Error(), deed(conflict)...)
 	case errors.Is(err, letters.ErrPayload):
@@ -174,12 +180,12 @@ func (s *Server) notDone(err error) error {
 		return problem(http.StatusConflict, "may-repeat", err.Error()+": look at the provider, and say may_repeat if it is to be sent nevertheless")
 	case errors.Is(err, letters.ErrNoMessage):
 		return problem(http.StatusNotFound, "not-found", err.Error()+": GET /v1/events/{id} has the ids of its messages")
-	case errors.Is(err, letters.ErrNoHistory):
-		return problem(http.StatusConflict, "conflict", err.Error())
 	case errors.Is(err, letters.ErrWord):
 		return problem(http.StatusBadRequest, "operator", fmt.Sprintf("%s (header %s)", err, OperatorHeader))
+	case errors.Is(err, streams.ErrNotFound) && key != "":
+		return s.noLetter(err, key)
 	case errors.Is(err, streams.ErrNotFound):
-		return s.noLetter(err)
+		return problem(http.StatusNotFound, "not-found", err.Error())
 	case errors.Is(err, streams.ErrUnknown):
 		return unavailable("the log did not answer, so it may be done or not: the history of the event says which")
 	case errors.Is(err, streams.ErrFull):

@@ -107,12 +107,6 @@ func TestRequeueOfADeadLetter(t *testing.T) {
 		require.ErrorContains(t, err, "ann requeued it as generation 1 at ")
 		require.ErrorContains(t, err, "(it is back); it is about to be taken in hand")
 	})
-	t.Run("of a delivery, without a history, is refused", func(t *testing.T) {
-		key := event.NewKey("raw")
-		w.letter(event.Letter{Schema: event.Schema, Kind: event.LetterDelivery, Key: key, Tenant: "a", At: storetest.Start})
-		_, err := w.client.Requeue(t.Context(), key, "")
-		require.ErrorContains(t, err, "the dead letter is that of a delivery")
-	})
 	t.Run("that is nowhere is not found", func(t *testing.T) {
 		problem(t, w.ask(http.MethodPost, "/v1/deadletters/"+string(event.NewKey("x"))+"/requeue", `{}`, "Tidings-Operator", "ann"), http.StatusNotFound)
 	})
@@ -154,6 +148,8 @@ func TestTheListSaysWhatIsHappeningAboutALetter(t *testing.T) {
 	require.Empty(t, list(), "nothing is to be done about it any more, whether it is removed yet or not")
 }
 
+func data(d []byte) api.Change { return api.Change{Data: &d} }
+
 func TestEditOfADeadLetter(t *testing.T) {
 	w := newDesk(t)
 	ref := storetest.Ref("a", 1)
@@ -164,25 +160,25 @@ func TestEditOfADeadLetter(t *testing.T) {
 		problem(t, w.ask(http.MethodPost, path, `{"data_base64":"e30="}`, "Tidings-Operator", "ann"), http.StatusPreconditionRequired)
 	})
 	t.Run("is previewed, as is a requeue without an edit", func(t *testing.T) {
-		for _, data := range [][]byte{nil, []byte(`{"n":2}`)} {
-			p, err := w.client.Preview(t.Context(), ref.Key, tag, data)
+		for _, change := range []api.Change{{}, data([]byte(`{"n":2}`))} {
+			p, err := w.client.Preview(t.Context(), ref.Key, tag, change)
 			require.NoError(t, err)
 			require.Equal(t, 1, p.Sends())
 			require.Equal(t, "m1", p.Messages[0].ID)
 		}
 	})
 	t.Run("of what is no JSON is refused, and so is an empty one", func(t *testing.T) {
-		for _, data := range []string{"{", ""} {
-			_, err := w.client.Edit(t.Context(), ref.Key, tag, "", []byte(data))
+		for _, text := range []string{"{", ""} {
+			_, err := w.client.Edit(t.Context(), ref.Key, tag, "", data([]byte(text)))
 			require.ErrorContains(t, err, "it is no JSON")
-			_, err = w.client.Preview(t.Context(), ref.Key, tag, []byte(data))
+			_, err = w.client.Preview(t.Context(), ref.Key, tag, data([]byte(text)))
 			require.ErrorContains(t, err, "it is no JSON")
 		}
 		problem(t, w.ask(http.MethodPost, path, `{}`, "Tidings-Operator", "ann", "If-Match", tag), http.StatusUnprocessableEntity)
 	})
 	t.Run("of eight megabytes is taken", func(t *testing.T) {
 		large := append([]byte(`{"n":2}`), bytes.Repeat([]byte(" "), 8<<20-7)...)
-		done, err := w.client.Edit(t.Context(), ref.Key, tag, "the total was wrong", large)
+		done, err := w.client.Edit(t.Context(), ref.Key, tag, "the total was wrong", data(large))
 		require.NoError(t, err)
 		require.Equal(t, 1, done.Generation)
 		letter, _, err := w.stream.DeadLetters.Get(t.Context(), "a", ref.Key)
@@ -190,7 +186,7 @@ func TestEditOfADeadLetter(t *testing.T) {
 		require.True(t, bytes.Equal(large, letter.Edit.Data))
 	})
 	t.Run("of a letter that somebody else has edited is a conflict", func(t *testing.T) {
-		_, err := w.client.Edit(t.Context(), ref.Key, tag, "", []byte(`{"n":3}`))
+		_, err := w.client.Edit(t.Context(), ref.Key, tag, "", data([]byte(`{"n":3}`)))
 		require.ErrorContains(t, err, "it is another letter than the one that was looked at; ann requeued it as generation 1")
 	})
 }

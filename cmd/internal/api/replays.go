@@ -103,9 +103,9 @@ func (s *Server) chosen(r ReplayRequest) ([]store.Letter, error) {
 		if err != nil {
 			return nil, s.failure(err)
 		}
-		for i, l := range page.Items {
-			if lines.Items[i].Status == LetterDead && mentions(l, r.Text) {
-				all = append(all, l)
+		for _, l := range lines.Items { // without those that are over
+			if l.Status == LetterDead && mentions(l.Letter, r.Text) {
+				all = append(all, l.Letter)
 			}
 		}
 		if q.Cursor = page.Next; q.Cursor == "" || len(all) > replay.MaxLetters {
@@ -157,7 +157,7 @@ func (s *Server) previewReplay(ctx context.Context, in *replayInput) (*answer[Re
 			continue
 		}
 		p.Looked++
-		would, err := desk.Preview(ctx, letters.Target{Tenant: l.Tenant, Key: l.Key, Sequence: l.Sequence}, nil)
+		would, err := desk.Preview(ctx, letters.Target{Tenant: l.Tenant, Key: l.Key, Sequence: l.Sequence}, letters.Change{})
 		if err != nil || len(would.Messages) == 0 {
 			p.Nothing++
 			continue

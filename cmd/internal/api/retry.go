@@ -36,7 +36,7 @@ func (s *Server) retry(ctx context.Context, in *retryInput) (*answer[Requeued], 
 		return nil, err
 	}
 	message := letters.Message{Tenant: row.Tenant, Key: row.Key, ID: in.Message}
-	return operate(ctx, s, func(ctx context.Context, desk *letters.Desk) (Requeued, error) {
+	return operate(ctx, s, "", func(ctx context.Context, desk *letters.Desk) (Requeued, error) {
 		return desk.Retry(ctx, message, word(in.Operator, in.Body.Reason), in.Body.MayRepeat)
 	})
 }

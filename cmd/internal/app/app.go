@@ -173,6 +173,7 @@ func (a *App) runOnLog(ctx context.Context, cancel context.CancelFunc) error {
 
 	a.desk.Store(letters.New(letters.Options{
 		Outcomes: log.Outcomes, Letters: log.DeadLetters, Events: log.Events, Waker: log.Retries,
+		Door:    readmission{door: a.log.door.Load(), sources: a.Config.AllSources()},
 		Planner: a.out.planner, Suppressions: a.out.suppressions, Logger: a.Logger,
 	}))
 	a.replays.Store(replay.New(replay.Options{Log: log.Outcomes, Desk: a.desk.Load(), Logger: a.Logger}))

@@ -106,6 +106,20 @@ func (w *world) load() {
 	w.conf = conf
 }
 
+// text returns the configuration file, and write makes it anew.
+func (w *world) text() string {
+	w.Helper()
+	text, err := os.ReadFile(w.path)
+	require.NoError(w, err)
+	return string(text)
+}
+
+func (w *world) write(text string) {
+	w.Helper()
+	require.NoError(w, os.WriteFile(w.path, []byte(text), 0o600))
+	w.load()
+}
+
 // add appends lines to the configuration file.
 func (w *world) add(lines string) {
 	w.Helper()

@@ -66,8 +66,10 @@ func (s stewardship) Settled(ctx context.Context, limit int) ([]steward.Letter, 
 			if err != nil {
 				return nil, err
 			}
-			if known && phase == event.PhaseSettled {
-				settled = append(settled, steward.Letter{Tenant: l.Tenant, Key: l.Key, Generation: l.Generation, Sequence: l.Sequence})
+			if l.Over || known && phase == event.PhaseSettled {
+				settled = append(settled, steward.Letter{
+					Tenant: l.Tenant, Key: l.Key, Generation: l.Generation, Sequence: l.Sequence, Ended: l.Over,
+				})
 			}
 		}
 		if q.Cursor = page.Next; q.Cursor == "" || len(settled) >= limit || ctx.Err() != nil {

@@ -120,6 +120,8 @@ func (t *teller) entry(e store.Entry) {
 		t.line("unknown", "an entry that this version does not understand: "+e.Unknown.Problem, "subject "+e.Unknown.Subject)
 	case e.Redelivery != nil:
 		t.duplicate(*e.Redelivery)
+	case e.Operation != nil:
+		t.operation(*e.Operation)
 	case e.Kind == event.KindLate && (e.Phase == event.PhaseSettled || e.Phase == event.PhaseDead):
 		t.facts("late, after the event had ended: ")
 	case e.Kind == event.KindLate:
@@ -151,6 +153,19 @@ func (t *teller) duplicate(r store.Redelivery) {
 	}
 	t.line("duplicate", fmt.Sprintf("came %s%s: known already, so nothing was done", times, by),
 		fmt.Sprintf("recognised by %s, at %d in %s", part(r.Stage), r.Sequence, r.Stream))
+}
+
+// operation tells how the event came of a dead letter.
+func (t *teller) operation(op event.Operation) {
+	changed := ""
+	if len(op.Changed) > 0 {
+		changed = ", with another " + strings.Join(op.Changed, ", ")
+	}
+	if op.Duplicate {
+		changed += "; it was this event, which was known already"
+	}
+	t.line("operation", fmt.Sprintf("%s handed in a dead letter (%s) again%s: %s",
+		op.Operator, op.Letter.Cause, changed, or(op.Reason, "no reason is given")), "dead letter "+string(op.Letter.Key))
 }
 
 // clock writes a time as people compare times: in UTC, to the millisecond.

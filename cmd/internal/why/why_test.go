@@ -221,6 +221,16 @@ func TestTell(t *testing.T) {
 			h.record(event.Dead{Cause: event.CauseTemplateError})
 			h.record(event.Discarded{Operator: "ann", Reason: "the order was a test"})
 		},
+		"readmitted": func(h *history) {
+			h.fold(func(tx *store.Tx, p store.Place) error {
+				return tx.Operation(p, event.Operation{
+					ID: "op", Action: event.OperationRequeued, Operator: "ann", Reason: "the shop cut it off", At: p.Time,
+					Letter: event.OperationLetter{Key: event.NewKey("raw"), Sequence: 7, Cause: event.CauseUndecodable},
+					Event:  h.ref.Key, Sequence: 17, Duplicate: true, Changed: []string{"id", "body"},
+				})
+			})
+			h.claim(0, 0)
+		},
 		"restored": func(h *history) {
 			h.claim(0, 0)
 			h.record(event.Restored{From: event.FromLedger, State: event.State{Phase: event.PhaseSettled, Revision: 4, Planned: true, Nothing: event.NoRecipient}})

@@ -19,6 +19,8 @@ func idInWords(source event.IDSource) string {
 		return "its id is the AMQP message-id"
 	case event.IDHeader:
 		return "its id came in a header"
+	case event.IDOperator:
+		return "its id was given by an operator, who sent a dead letter again"
 	case event.IDDerived:
 		return "it came without an id: the id was derived from tenant, source, type, timestamp and body"
 	case event.IDContent:

@@ -1,7 +1,9 @@
 package bridge_test
 
 import (
+	"fmt"
 	"net/http"
+	"sync"
 	"testing"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -58,4 +60,35 @@ func TestTheSameEventByBothDoorsIsOne(t *testing.T) {
 			})
 		}
 	}
+}
+
+func TestTheSameIDByBothDoorsAtOnceIsOneEventAndOneConflict(t *testing.T) {
+	w := withQueue(t)
+	w.start()
+	w.eventually("a consumer", w.ready)
+	door := bridge.NewDoor(w.door)
+	var both sync.WaitGroup
+	both.Go(func() { w.publish(messages(300)...) })
+	for i := range 300 {
+		both.Go(func() {
+			body := []byte(`{"n":2}`) // that of the messages is another
+			_, err := door.Accept(t.Context(), bridge.Arrival{
+				Envelope: event.Envelope{ID: fmt.Sprintf("e-%04d", i), Type: "order.placed", Data: body},
+				Body:     body, Where: "http", Stage: event.StageHTTP,
+			})
+			require.NoError(t, err)
+		})
+	}
+	both.Wait()
+	w.eventually("all deliveries", func() bool { return w.bridge.Status().Acked == 300 })
+	w.settled(300)
+	require.Len(t, w.ids(), 300)
+	conflicts := map[string]bool{}
+	for _, l := range w.letters() {
+		require.Equal(t, event.CauseIDConflict, l.Cause)
+		conflicts[l.Envelope.ID] = true
+	}
+	require.Len(t, conflicts, 300)
+	require.Len(t, w.letters(), 300)
+	require.Empty(t, w.duplicates())
 }

@@ -102,9 +102,37 @@ func (f *fanIn) connect(ctx context.Context) (*wamqp.ConnectionWrapper, error) {
 // quiet is the log of the subscriptions: each says what goes wrong, and the
 // session says it once.
 func (f *fanIn) quiet() watermill.LoggerAdapter {
-	return untraced{watermill.NewSlogLoggerWithLevelMapping(f.sub.log, map[slog.Level]slog.Level{
+	return listening{f, untraced{watermill.NewSlogLoggerWithLevelMapping(f.sub.log, map[slog.Level]slog.Level{
 		slog.LevelInfo: slog.LevelDebug, slog.LevelWarn: slog.LevelDebug, slog.LevelError: slog.LevelDebug,
-	})}
+	})}}
+}
+
+// listening ends the session over a consumer that the broker refuses. The log is
+// all that hears of it: a subscription tries again and again, for ever.
+type listening struct {
+	in *fanIn
+	untraced
+}
+
+// Error implements watermill.LoggerAdapter.
+func (l listening) Error(msg string, err error, fields watermill.LogFields) {
+	if hasCode(err, amqp.AccessRefused) {
+		l.in.fail(fmt.Errorf("consume queue %q: %w", l.in.sub.config.Queue.GenerateName(""), err))
+	}
+	l.untraced.Error(msg, err, fields)
+}
+
+// With implements watermill.LoggerAdapter.
+func (l listening) With(fields watermill.LogFields) watermill.LoggerAdapter {
+	return listening{l.in, untraced{l.LoggerAdapter.With(fields)}}
+}
+
+// fail ends the session.
+func (f *fanIn) fail(err error) {
+	select {
+	case f.trouble <- err:
+	default: // somebody else said so
+	}
 }
 
 // once ends a goroutine that dials a second time: it is that of the library that
@@ -266,10 +294,7 @@ func (t checking) BuildTopology(ch *amqp.Channel, queue, exchange string, c wamq
 	}
 	err := t.TopologyBuilder.BuildTopology(ch, queue, exchange, c, log)
 	if err != nil {
-		select {
-		case t.in.trouble <- err:
-		default: // somebody else said so
-		}
+		t.in.fail(err)
 	}
 	return err
 }

@@ -21,6 +21,12 @@ func TestWatermillSubscriberThatLosesItsConnection(t *testing.T) {
 		w.config.Window = 8
 		testNoGhostsOfConnections(t, w)
 	})
+	t.Run("under load, ten times, loses nothing", func(t *testing.T) {
+		w := withQueue(t)
+		w.config.Subscriber = bridge.SubscriberWatermill
+		w.config.Window = 16
+		testNothingIsLost(t, w)
+	})
 	t.Run("over a message takes them one at a time, so that only this one is dead-lettered", func(t *testing.T) {
 		w := newWorld(t)
 		w.config.Subscriber = bridge.SubscriberWatermill

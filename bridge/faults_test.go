@@ -99,7 +99,10 @@ func testNoGhostsOfAQueue(t *testing.T, withQueue func(*testing.T) *world) {
 }
 
 func TestNothingIsLostWhileConnectionsAreClosed(t *testing.T) {
-	w := withQueue(t)
+	testNothingIsLost(t, withQueue(t))
+}
+
+func testNothingIsLost(t *testing.T, w *world) {
 	w.start()
 	w.eventually("a consumer", w.ready)
 	producer, err := bridge.NewPublisher(w.vhost.URL)

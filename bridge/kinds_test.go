@@ -1,6 +1,7 @@
 package bridge_test
 
 import (
+	"strings"
 	"testing"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -80,4 +81,22 @@ func TestQueuesOfEveryKind(t *testing.T) {
 			w.settled(2)
 		})
 	}
+}
+
+func TestConsumerThatTheBrokerRefuses(t *testing.T) { bothSubscribers(t, testRefusedConsumer) }
+
+func testRefusedConsumer(t *testing.T, withQueue func(*testing.T) *world) {
+	w := withQueue(t)
+	w.config.Queue = "taken"
+	w.declareWith("taken", nil) // a classic one: a quorum queue knows no exclusive consumers here
+	ch := w.channel()
+	_, err := ch.Consume("taken", "other", false, true, false, false, nil)
+	require.NoError(t, err)
+
+	w.start()
+
+	w.eventually("the reason", func() bool { return strings.Contains(w.bridge.Status().Reason, "in exclusive use") })
+	require.NoError(t, ch.Cancel("other", false))
+	w.publish(plain("a"))
+	w.settled(1)
 }

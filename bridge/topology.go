@@ -251,5 +251,5 @@ func (e *MismatchError) adapted(args amqp.Table) amqp.Table {
 
 func hasCode(err error, code int) bool {
 	broker, ok := errors.AsType[*amqp.Error](err)
-	return ok && broker.Code == code
+	return ok && broker != nil && broker.Code == code // the library logs a nil one where a connection is closed
 }

@@ -57,7 +57,8 @@ func (p *pass) shut() bool { return len(p.seats) == 0 && len(p.lacking) > 0 }
 // unclaimed, because whatever is claimed when the process is killed is in doubt.
 // Where there is no seat it waits for a moment, if one is to be expected.
 // had is a seat that the event came with; it is given back if it is of no use.
-func (d *Dispatcher) admit(ctx context.Context, h history, had map[string]*seat) (*pass, error) {
+// size is how many bytes of the event are in hand.
+func (d *Dispatcher) admit(ctx context.Context, h history, size int, had map[string]*seat) (*pass, error) {
 	p := &pass{}
 	needs := d.needs(h)
 	for _, n := range needs {
@@ -67,7 +68,7 @@ func (d *Dispatcher) admit(ctx context.Context, h history, had map[string]*seat)
 		}
 		s := had[n.Channel]
 		if s == nil {
-			s = o.enter(n.Held)
+			s = o.enter(want{held: n.Held, size: size})
 		}
 		if s == nil {
 			p.lacking = append(p.lacking, n.Channel)
@@ -77,7 +78,7 @@ func (d *Dispatcher) admit(ctx context.Context, h history, had map[string]*seat)
 		p.take(n.Channel, s)
 	}
 	if len(p.lacking) > 0 {
-		d.lineUp(ctx, needs, p)
+		d.lineUp(ctx, needs, size, p)
 	}
 	if d.stopping() && p.shut() {
 		return nil, errStopping
@@ -113,7 +114,7 @@ func (d *Dispatcher) bound(ctx context.Context, needs []plan.Need, p *pass) erro
 }
 
 // lineUp waits a moment for the seats that the event lacks.
-func (d *Dispatcher) lineUp(ctx context.Context, needs []plan.Need, p *pass) {
+func (d *Dispatcher) lineUp(ctx context.Context, needs []plan.Need, size int, p *pass) {
 	ctx, cancel := d.untilStopped(ctx)
 	defer cancel()
 	lacking := p.lacking
@@ -122,7 +123,7 @@ func (d *Dispatcher) lineUp(ctx context.Context, needs []plan.Need, p *pass) {
 		if !slices.Contains(lacking, n.Channel) {
 			continue
 		}
-		if s := d.channels[n.Channel].lineUp(ctx, n.Held); s != nil {
+		if s := d.channels[n.Channel].lineUp(ctx, want{held: n.Held, size: size}); s != nil {
 			p.take(n.Channel, s)
 		} else {
 			p.lacking = append(p.lacking, n.Channel)
@@ -188,7 +189,7 @@ func (d *Dispatcher) handleAside(channel string) func(context.Context, *streams.
 		if o, ok := d.channels[channel]; ok {
 			waiting, cancel := d.untilStopped(ctx)
 			defer cancel()
-			s, err := o.await(waiting, true)
+			s, err := o.await(waiting, want{held: true})
 			if err != nil {
 				del.PutBack()
 				return

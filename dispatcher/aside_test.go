@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -363,4 +364,30 @@ func TestFewEventsArePlannedWhileTheirMailHasNoRoom(t *testing.T) {
 	r.until("the hooks are called", func(h history) bool {
 		return !slices.ContainsFunc(keys, func(k event.Key) bool { return h.state(k).Counts().Delivered == 0 })
 	})
+}
+
+// What is in hand is bounded in bytes too: large events of a provider that is dead
+// must not be all of them.
+func TestLargeEventsOfADeadProviderDoNotDelayTheOthers(t *testing.T) {
+	const large, n = 120, 50
+	r := newRig(t, newLog(t, relaxed), nil)
+	host, port := silent(t)
+	r.mails(dispatcher.Policy{Concurrency: 200, Timeout: 30 * time.Second}, host, port)
+	r.o.Consume.Drain = time.Millisecond
+	for i := range large {
+		e := newEvent(fmt.Sprint("large", i), "mail.x", map[string]any{"to": "ada@example.com", "name": "Ada", "more": strings.Repeat("x", 1<<20)})
+		r.publish(e)
+	}
+	for i := range n {
+		r.publish(r.order(fmt.Sprint("hook", i), "/ok"))
+	}
+	d := r.running(t)
+	settled := 0
+	r.until("the hooks have ended", func(h history) bool {
+		if last := h.records[len(h.records)-1]; last.Kind == event.KindSettled {
+			settled++
+		}
+		return settled == n
+	})
+	require.Equal(t, dispatcher.BreakerClosed, channelStatus(d, "mail").Breaker, "no call has ended yet")
 }

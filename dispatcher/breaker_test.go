@@ -177,7 +177,7 @@ func TestThoseWhoWaitForABreakerAreLetThroughWhenItCloses(t *testing.T) {
 		in := make(chan *seat, 10)
 		for range 10 {
 			go func() {
-				s, err := o.await(t.Context(), false)
+				s, err := o.await(t.Context(), want{})
 				require.NoError(t, err)
 				in <- s
 			}()
@@ -208,7 +208,7 @@ func TestWhoWaitsForABreakerCanStop(t *testing.T) {
 		o.breaker.result(time.Now(), ends(event.TryTransient)[0], false)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(errStopping)
-		_, err := o.await(ctx, true)
+		_, err := o.await(ctx, want{held: true})
 		require.ErrorIs(t, err, errStopping)
 	})
 }

@@ -73,31 +73,44 @@ func (o *outlet) seatCount() int {
 // within returns n as a whole number between 1 and most.
 func within(n float64, most int) int { return int(max(1, min(math.Ceil(n), float64(most)))) }
 
+// want is what an event asks for.
+type want struct {
+	held bool // its messages are held when their fate is unknown
+	size int  // bytes of it that are in hand
+}
+
+// broad is how many bytes go with a seat. An event that is larger takes more of
+// them, so that the large events of one channel leave room for others in memory.
+const broad = 64 << 10
+
 // seat is the right of an event in hand to call a channel.
 type seat struct {
 	*outlet
-	held  bool // it is one of those in doubt
+	want
 	trial bool // its first call shows whether the channel gets through again
 }
 
+// places returns how many seats an event takes.
+func (o *outlet) places(w want) int64 { return int64(min(1+w.size/broad, o.seatCount())) }
+
 // enter returns a seat if there is one now.
-func (o *outlet) enter(held bool) *seat {
-	if o.breaker.shut.Load() && !o.breaker.ready(o.now()) || o.early() > 0 || held && !o.doubts.TryAcquire(1) {
+func (o *outlet) enter(w want) *seat {
+	if o.breaker.shut.Load() && !o.breaker.ready(o.now()) || o.early() > 0 || w.held && !o.doubts.TryAcquire(1) {
 		return nil
 	}
-	if !o.seats.TryAcquire(1) {
-		o.free(held, false)
+	if !o.seats.TryAcquire(o.places(w)) {
+		o.free(w, false)
 		return nil
 	}
 	if o.full.Load() != 0 {
 		o.full.Store(0)
 	}
-	return o.sit(held)
+	return o.sit(w)
 }
 
 // await waits for a seat until ctx ends. Those who wait get theirs in the order in
 // which they came.
-func (o *outlet) await(ctx context.Context, held bool) (*seat, error) {
+func (o *outlet) await(ctx context.Context, w want) (*seat, error) {
 	for {
 		if err := o.breaker.wait(ctx, o.now); err != nil {
 			return nil, err
@@ -105,45 +118,45 @@ func (o *outlet) await(ctx context.Context, held bool) (*seat, error) {
 		if err := sleep(ctx, o.early()); err != nil {
 			return nil, err
 		}
-		if err := o.acquire(ctx, held); err != nil {
+		if err := o.acquire(ctx, w); err != nil {
 			return nil, err
 		}
-		if s := o.sit(held); s != nil {
+		if s := o.sit(w); s != nil {
 			return s, nil
 		}
 	}
 }
 
-func (o *outlet) acquire(ctx context.Context, held bool) error {
-	if held {
+func (o *outlet) acquire(ctx context.Context, w want) error {
+	if w.held {
 		if err := o.doubts.Acquire(ctx, 1); err != nil {
 			return context.Cause(ctx)
 		}
 	}
-	if err := o.seats.Acquire(ctx, 1); err != nil {
-		o.free(held, false)
+	if err := o.seats.Acquire(ctx, o.places(w)); err != nil {
+		o.free(w, false)
 		return context.Cause(ctx)
 	}
 	return nil
 }
 
 // sit makes a seat of what was acquired, unless the breaker says no.
-func (o *outlet) sit(held bool) *seat {
+func (o *outlet) sit(w want) *seat {
 	ok, trial := o.breaker.admit(o.now())
 	if !ok {
-		o.free(held, true)
+		o.free(w, true)
 		return nil
 	}
 	o.taken.Add(1)
-	return &seat{outlet: o, held: held, trial: trial}
+	return &seat{outlet: o, want: w, trial: trial}
 }
 
-func (o *outlet) free(held, seated bool) {
-	if held {
+func (o *outlet) free(w want, seated bool) {
+	if w.held {
 		o.doubts.Release(1)
 	}
 	if seated {
-		o.seats.Release(1)
+		o.seats.Release(o.places(w))
 	}
 }
 
@@ -154,7 +167,7 @@ func (s *seat) leave() {
 	}
 	s.taken.Add(-1)
 	s.pace.count(s.now())
-	s.free(s.held, true)
+	s.free(s.want, true)
 }
 
 // names returns how many messages a claim may name on the channel: one for a trial.
@@ -179,7 +192,7 @@ const patience = time.Second
 // lineUp waits for a seat if its turn is to be expected soon: where the channel has
 // been full for a while, no more events may be before it than have lately left
 // within the time that it would wait.
-func (o *outlet) lineUp(ctx context.Context, held bool) *seat {
+func (o *outlet) lineUp(ctx context.Context, w want) *seat {
 	before := int(o.line.Add(1)) - 1
 	defer o.line.Add(-1)
 	now := o.now()
@@ -190,7 +203,7 @@ func (o *outlet) lineUp(ctx context.Context, held bool) *seat {
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	s, err := o.await(ctx, held)
+	s, err := o.await(ctx, w)
 	if err != nil {
 		return nil
 	}

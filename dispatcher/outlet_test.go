@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"tidings/dispatcher/channel"
+	"tidings/streams/event"
 )
 
 func TestHowManyEventsAChannelHasInHand(t *testing.T) {
@@ -27,7 +28,7 @@ func TestHowManyEventsAChannelHasInHand(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := newOutlet(Channel{Policy: c.policy}, time.Now)
 			require.Equal(t, c.seats, o.seatCount())
-			require.Equal(t, c.names, o.enter(false).names())
+			require.Equal(t, c.names, o.enter(want{}).names())
 		})
 	}
 }
@@ -36,22 +37,36 @@ func TestSeats(t *testing.T) {
 	// full returns an outlet with one seat, which is taken.
 	full := func() (*outlet, *seat) {
 		o := newOutlet(Channel{Policy: Policy{Rate: 0.5}}, time.Now) // so that there is one
-		return o, o.enter(false)
+		return o, o.enter(want{})
 	}
 	t.Run("are given back", func(t *testing.T) {
 		o, s := full()
-		require.Nil(t, o.enter(false))
+		require.Nil(t, o.enter(want{}))
 		s.leave()
-		require.NotNil(t, o.enter(false))
+		require.NotNil(t, o.enter(want{}))
 	})
 	t.Run("of messages that are held are no more than calls at a time", func(t *testing.T) {
 		o := newOutlet(Channel{Policy: Policy{Concurrency: 2}}, time.Now)
-		first := o.enter(true)
-		require.NotNil(t, o.enter(true))
-		require.Nil(t, o.enter(true))
-		require.NotNil(t, o.enter(false), "the others have theirs")
+		first := o.enter(want{held: true})
+		require.NotNil(t, o.enter(want{held: true}))
+		require.Nil(t, o.enter(want{held: true}))
+		require.NotNil(t, o.enter(want{}), "the others have theirs")
 		first.leave()
-		require.NotNil(t, o.enter(true))
+		require.NotNil(t, o.enter(want{held: true}))
+	})
+	t.Run("are taken by the size of an event, so that a few large ones are enough", func(t *testing.T) {
+		o := newOutlet(Channel{}, time.Now)
+		large := o.enter(want{size: 8 << 20})
+		require.NotNil(t, large)
+		require.Nil(t, o.enter(want{size: 8 << 20}))
+		for range ahead - 129 {
+			require.NotNil(t, o.enter(want{size: broad - 1}))
+		}
+		require.Nil(t, o.enter(want{}))
+		large.leave()
+		require.NotNil(t, o.enter(want{}))
+		few := newOutlet(Channel{Policy: Policy{Rate: 0.1}}, time.Now)
+		require.NotNil(t, few.enter(want{size: 8 << 20}), "however large, one alone always has its seat")
 	})
 	t.Run("are waited for in the order of asking", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
@@ -59,7 +74,7 @@ func TestSeats(t *testing.T) {
 			var order []int
 			for i := range 5 {
 				go func() {
-					s, err := o.await(t.Context(), true)
+					s, err := o.await(t.Context(), want{held: true})
 					require.NoError(t, err)
 					order = append(order, i)
 					s.leave()
@@ -75,10 +90,10 @@ func TestSeats(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			o, s := full()
 			started := time.Now()
-			require.Nil(t, o.lineUp(t.Context(), false))
+			require.Nil(t, o.lineUp(t.Context(), want{}))
 			require.Equal(t, patience, time.Since(started))
 			time.AfterFunc(patience/2, s.leave)
-			require.NotNil(t, o.lineUp(t.Context(), false))
+			require.NotNil(t, o.lineUp(t.Context(), want{}))
 		})
 	})
 	t.Run("are not waited for in hand while the channel is shut", func(t *testing.T) {
@@ -86,8 +101,8 @@ func TestSeats(t *testing.T) {
 			o := newOutlet(Channel{Policy: Policy{Failures: 1}}, time.Now)
 			o.breaker.result(time.Now(), ends("transient")[0], false)
 			started := time.Now()
-			require.Nil(t, o.enter(false))
-			require.Nil(t, o.lineUp(t.Context(), false))
+			require.Nil(t, o.enter(want{}))
+			require.Nil(t, o.lineUp(t.Context(), want{}))
 			require.Zero(t, time.Since(started))
 		})
 	})
@@ -108,7 +123,7 @@ func TestTheLine(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				o := newOutlet(Channel{}, time.Now)
 				for range ahead {
-					o.enter(false)
+					o.enter(want{})
 				}
 				o.full.Store(time.Now().UnixNano())
 				time.Sleep(c.full)
@@ -118,7 +133,7 @@ func TestTheLine(t *testing.T) {
 				var away atomic.Int32
 				for range 1000 {
 					go func() {
-						if s := o.lineUp(t.Context(), false); s == nil {
+						if s := o.lineUp(t.Context(), want{}); s == nil {
 							away.Add(1)
 						}
 					}()
@@ -138,7 +153,7 @@ func TestTheRate(t *testing.T) {
 			started := time.Now()
 			var at []time.Duration
 			for range 8 {
-				require.True(t, o.enter(false).slot(t.Context(), time.Now().Add(time.Minute)))
+				require.True(t, o.enter(want{}).slot(t.Context(), time.Now().Add(time.Minute)))
 				at = append(at, time.Since(started))
 				o.release()
 			}
@@ -148,7 +163,7 @@ func TestTheRate(t *testing.T) {
 	t.Run("lets no call begin that would not fit in the lease, and does not ask again at once", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			o := newOutlet(Channel{Policy: Policy{Rate: 1.0 / 60}}, time.Now)
-			s := o.enter(false)
+			s := o.enter(want{})
 			until := time.Now().Add(40 * time.Second)
 			require.True(t, s.slot(t.Context(), until))
 			o.release()
@@ -162,12 +177,12 @@ func TestTheRate(t *testing.T) {
 	t.Run("keeps an event from being claimed long before there is a token", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			o := newOutlet(Channel{Policy: Policy{Rate: 1.0 / 3600}}, time.Now)
-			s := o.enter(false)
+			s := o.enter(want{})
 			require.True(t, s.slot(t.Context(), time.Now().Add(time.Minute)))
 			s.leave()
-			require.Nil(t, o.enter(false))
+			require.Nil(t, o.enter(want{}))
 			started := time.Now()
-			_, err := o.await(t.Context(), false)
+			_, err := o.await(t.Context(), want{})
 			require.NoError(t, err)
 			require.Equal(t, time.Hour-soon, time.Since(started).Round(time.Second))
 		})
@@ -181,7 +196,7 @@ func TestACallHoldsItsSlotUntilItEnds(t *testing.T) {
 		<-release
 		return channel.Receipt{}, nil
 	})}, time.Now)
-	s := o.enter(false)
+	s := o.enter(want{})
 	require.True(t, s.slot(t.Context(), time.Now().Add(time.Minute)))
 	done := make(chan error)
 	go func() { _, err := o.send(t.Context(), channel.Message{}); done <- err }()
@@ -190,4 +205,24 @@ func TestACallHoldsItsSlotUntilItEnds(t *testing.T) {
 	close(release)
 	require.NoError(t, <-done)
 	require.True(t, s.slot(t.Context(), time.Now().Add(time.Minute)))
+}
+
+// What admission costs an event while all is well.
+func BenchmarkSeat(b *testing.B) {
+	o := newOutlet(Channel{}, time.Now)
+	well := called{provider: "example.com", result: event.TryDelivered}
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			s := o.enter(want{})
+			if s == nil {
+				b.Fatal("no seat")
+			}
+			if !s.slot(context.Background(), time.Time{}) {
+				b.Fatal("no slot")
+			}
+			s.breaker.result(time.Now(), well, false)
+			s.release()
+			s.leave()
+		}
+	})
 }

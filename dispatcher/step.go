@@ -188,7 +188,7 @@ func (d *Dispatcher) act(ctx context.Context, del *streams.Delivery, h history, 
 	case actBury:
 		return d.bury(ctx, h, dec.cause, dec.reason, crashes(dec)...)
 	case actClaim:
-		p, err := d.admit(ctx, h, had)
+		p, err := d.admit(ctx, h, inHandOf(del), had)
 		if err != nil {
 			return err
 		}
@@ -199,6 +199,14 @@ func (d *Dispatcher) act(ctx context.Context, del *streams.Delivery, h history, 
 		return d.claim(ctx, h, p, d.sourceOf(del, h), crashes(dec)...)
 	}
 	return fmt.Errorf("no such action: %s", dec.action)
+}
+
+// inHandOf returns how many bytes of an event came with a delivery.
+func inHandOf(del *streams.Delivery) int {
+	if !del.FromEvents() {
+		return 0
+	}
+	return len(del.Data())
 }
 
 func crashes(dec decision) []event.Fact {

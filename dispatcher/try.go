@@ -23,7 +23,7 @@ func (w *work) try(ctx context.Context, facts []event.Fact) ([]event.Fact, error
 		case i := <-b.done:
 			delete(b.left, i)
 			b.ended = append(b.ended, i)
-			if at := time.Now().Add(forbearance(b.named[i])); alarm == nil || at.Before(due) {
+			if at := time.Now().Add(forbearance(b.named[i], b.planned)); alarm == nil || at.Before(due) {
 				due, alarm = at, time.After(time.Until(at))
 			}
 		case <-alarm:
@@ -41,17 +41,21 @@ func (w *work) try(ctx context.Context, facts []event.Fact) ([]event.Fact, error
 
 // forbearance is how long a result waits for the calls beside it before it is
 // recorded without them. Until then a kill leaves it in doubt, which matters more
-// where it would be left to an operator than where it is sent again.
-func forbearance(m event.Message) time.Duration {
+// where it would be left to an operator than where it is sent again. A record has
+// the whole plan in it, so that of an event of a thousand messages is made more
+// seldom.
+func forbearance(m event.Message, planned int) time.Duration {
+	wait := time.Second
 	if m.OnUnknown == event.Hold {
-		return 50 * time.Millisecond
+		wait = 50 * time.Millisecond
 	}
-	return time.Second
+	return wait * time.Duration(1+planned/claimLimit)
 }
 
 // batch is the calls that are under way for one claim.
 type batch struct {
 	named   []event.Message
+	planned int            // messages of the event, the others included
 	results [][]event.Fact // of each; written before its place comes out of done
 	done    chan int
 	left    map[int]struct{} // places whose calls go on
@@ -62,7 +66,7 @@ type batch struct {
 func (w *work) start(ctx context.Context, s event.State) *batch {
 	named := namedMessages(s, w.policies)
 	b := &batch{
-		named: named, results: make([][]event.Fact, len(named)),
+		named: named, planned: len(s.Messages), results: make([][]event.Fact, len(named)),
 		done: make(chan int, len(named)), left: map[int]struct{}{},
 	}
 	calls := *w // w goes on to renew its claim meanwhile

@@ -284,7 +284,9 @@ func (c *consumption) fill(ctx context.Context, consumer jetstream.Consumer, roo
 		switch {
 		case err == nil:
 			taken++
-			c.take(m)
+			if c.take(m); c.heavy() {
+				it.Drain() // what is on its way, and then no more
+			}
 		case errors.Is(err, jetstream.ErrMsgIteratorClosed), ctx.Err() != nil:
 			return taken, ctx.Err()
 		default:
@@ -313,6 +315,13 @@ func (c *consumption) waitForRoom(ctx context.Context) (int, error) {
 		case <-c.freed:
 		}
 	}
+}
+
+// heavy reports whether there are enough bytes in hand.
+func (c *consumption) heavy() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.bytes > holdBytes
 }
 
 func (c *consumption) take(m jetstream.Msg) {

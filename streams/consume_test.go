@@ -357,3 +357,32 @@ func TestConsumeStopsSoonWhileTheServerIsDown(t *testing.T) {
 	stop()
 	require.NoError(t, receive(t, done))
 }
+
+func TestWhatIsInHandIsBoundedInBytes(t *testing.T) {
+	const large, events = 1 << 20, 150
+	l := streamstest.New(t)
+	for i := range events {
+		e := order(fmt.Sprint(i))
+		e.Data = make([]byte, large)
+		_, err := l.Events.Publish(t.Context(), streams.Incoming{Envelope: e})
+		require.NoError(t, err)
+	}
+	inside, release := make(chan struct{}, events), make(chan struct{})
+	streamstest.Run(t, func(ctx context.Context) error {
+		return l.Events.Consume(ctx, streams.ConsumeOptions{Workers: events}, func(ctx context.Context, d *streams.Delivery) {
+			inside <- struct{}{}
+			<-release
+			if err := d.Ack(ctx); err != nil {
+				t.Errorf("ack: %v", err)
+			}
+		})
+	})
+	letGo := sync.OnceFunc(func() { close(release) })
+	t.Cleanup(letGo)
+	for range 48 { // so many are allowed for
+		receive(t, inside)
+	}
+	require.Never(t, func() bool { return 48+len(inside) > 65 }, 300*time.Millisecond, 10*time.Millisecond, "more than 64 MiB")
+	letGo()
+	require.Eventually(t, func() bool { return len(inside) == events-48 }, 30*time.Second, 10*time.Millisecond, "all come in the end")
+}

@@ -26,7 +26,7 @@ bench: ## Measure the way in against a bare loop, and the whole way, small (ARGS
 
 test: ## Run all tests with the race detector, on a real RabbitMQ and NATS
 	@.ci/setup >&2
-	CGO_ENABLED=1 go test -race -timeout 15m ./...
+	CGO_ENABLED=1 go test -race -timeout 30m ./...
 	@# A library has a race of its own there.
 	go test -timeout 5m -run LosesItsConnection ./bridge
 

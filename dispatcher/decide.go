@@ -15,7 +15,7 @@ const (
 	actConflict   action = "conflict"   // the identity was used for another body
 	actLetter     action = "letter"     // make sure that the dead letter exists
 	actReschedule action = "reschedule" // make sure that the wake-up is scheduled
-	actHold       action = "hold"       // somebody else is at work
+	actHold       action = "hold"       // somebody else is at work, or it is due in a moment
 	actBury       action = "bury"       // make it a dead letter
 	actExpire     action = "expire"     // it is stale
 	actClaim      action = "claim"      // take it in hand
@@ -69,6 +69,9 @@ func (r rules) decide(l look) decision {
 		return decision{action: actLetter, reason: "a dead letter already: the acknowledgement was lost"}
 	case s.Phase == event.PhaseWaiting && s.Waits == event.WaitBusy:
 		return r.room(l)
+	case s.Phase == event.PhaseWaiting && l.now.Before(s.Due) && s.Due.Sub(l.now) <= r.skew:
+		// Its wake-up comes by the log's clock: another one would come at once.
+		return decision{action: actHold, reason: "due in a moment", until: s.Due}
 	case s.Phase == event.PhaseWaiting && l.now.Before(s.Due):
 		return decision{action: actReschedule, reason: "not due yet"}
 	case s.Phase == event.PhaseClaimed && r.holds(s.Claim.Owner) && l.now.Before(r.leaseEnd(l)):

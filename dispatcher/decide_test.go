@@ -71,6 +71,10 @@ func TestDecide(t *testing.T) {
 			look{known: true, ref: anEvent, state: settled, copied: true, copySeq: 7, digest: "abc"}, decision{action: actAck},
 		},
 		"a waiting event is scheduled again before it is due": {look{known: true, ref: anEvent, state: waiting}, decision{action: actReschedule}},
+		"a waiting event that is due in a moment is held until then: by the log's clock it may be due already": {
+			look{known: true, ref: anEvent, state: waiting, now: now.Add(55 * time.Second)},
+			decision{action: actHold, until: now.Add(time.Minute)},
+		},
 		"a waiting event is claimed when due": {
 			look{known: true, ref: anEvent, state: waiting, now: now.Add(time.Minute)}, decision{action: actClaim},
 		},

@@ -223,8 +223,9 @@ func (d *Dispatcher) auditDuplicate(ctx context.Context, del *streams.Delivery, 
 	})
 }
 
-// hold waits, with the delivery in hand, until a live owner's lease is over. It
-// ends when the process is to stop: there is nothing in hand to be finished.
+// hold waits, with the delivery in hand, until a live owner's lease is over or the
+// event is due. It ends when the process is to stop: there is nothing in hand to
+// be finished.
 func (d *Dispatcher) hold(ctx context.Context, until time.Time) error {
 	ctx, cancel := d.untilStopped(ctx)
 	defer cancel()

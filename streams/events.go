@@ -138,6 +138,9 @@ func (e *Events) Get(ctx context.Context, sequence uint64) (StoredEvent, error) 
 // Trim removes all events before a sequence for good. Only who knows that they
 // have ended may call it.
 func (e *Events) Trim(ctx context.Context, before uint64) error {
+	if before <= 1 {
+		return nil // the server would take 0 for all of it
+	}
 	ctx, cancel := withAckWait(ctx, e.nc)
 	defer cancel()
 	if err := e.handle.Purge(ctx, jetstream.WithPurgeSequence(before)); err != nil {

@@ -123,3 +123,14 @@ func TestTrimRemovesWhatIsBefore(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 3, info.First)
 }
+
+func TestTrimBeforeTheFirstRemovesNothing(t *testing.T) {
+	l := streamstest.New(t)
+	publish(t, l, "1", "2", "3")
+	for before := range uint64(2) {
+		require.NoError(t, l.Events.Trim(t.Context(), before))
+		info, err := l.Events.Info(t.Context())
+		require.NoError(t, err)
+		require.EqualValues(t, 3, info.Messages, "before %d", before)
+	}
+}

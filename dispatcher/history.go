@@ -26,7 +26,8 @@ func (h history) wakeup() streams.Wakeup {
 }
 
 // append adds one record to the history, expecting it to end where h does. It
-// waits out trouble with the log. The error is a *streams.ConflictError where
+// waits out trouble with the log. A record that landed with an answer that was lost
+// is ours to go on from, unless somebody else did already. The error is a *streams.ConflictError where
 // somebody else appended, or says that ctx ended.
 func (d *Dispatcher) append(ctx context.Context, h history, facts ...event.Fact) (history, error) {
 	rec := event.NewRecord(h.ref, h.state, d.now(), facts...)
@@ -39,10 +40,21 @@ func (d *Dispatcher) append(ctx context.Context, h history, facts ...event.Fact)
 		pos, err = d.log.Outcomes.Append(ctx, rec, h.seq)
 		return err
 	})
+	if conflict, ok := errors.AsType[*streams.ConflictError](err); ok && conflict.Landed != 0 && stands(rec.State, conflict.Last.Record.State) {
+		last := conflict.Last
+		return history{ref: h.ref, state: last.Record.State, seq: last.Sequence, at: last.Time}, nil
+	}
 	if err != nil {
 		return h, err
 	}
 	return history{ref: h.ref, state: rec.State, seq: pos.Sequence, at: pos.Time}, nil
+}
+
+// stands reports whether an event still stands where a record led that landed
+// unnoticed: what came after it is evidence at most.
+func stands(led, now event.State) bool {
+	return led.Phase == now.Phase && led.Generation == now.Generation && led.Due.Equal(now.Due) &&
+		(led.Claim == nil || sameClaim(led.Claim, now.Claim))
 }
 
 // last reads the end of the event's history. The second result says whether

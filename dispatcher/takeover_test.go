@@ -3,6 +3,7 @@ package dispatcher_test
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -109,4 +110,30 @@ func TestResultsWhoseAnswerWasLostAreToldOnce(t *testing.T) {
 	require.Equal(t, 3, last.Record.State.Revision, "nothing is appended behind the other's claim")
 	require.Equal(t, 1, last.Record.State.Tries(), "one call is one try")
 	require.Equal(t, 1, r.sink.Count())
+}
+
+func TestAClaimWhoseAnswerWasLostAndThatOthersResultsFollowIsGoneOnWith(t *testing.T) {
+	server := streamstest.NewServer(t)
+	line, log := server.DeafLog()
+	r := newRig(t, server.Log(), nil)
+	o := r.o
+	o.Log = log
+	var calls atomic.Int32
+	o.Channels = map[string]dispatcher.Channel{"hook": {Policy: dispatcher.Policy{Base: time.Millisecond}, Sender: channel.SenderFunc(func(context.Context, channel.Message) (channel.Receipt, error) {
+		if calls.Add(1) > 1 {
+			return channel.Receipt{Code: "ok"}, nil
+		}
+		line.DeafFrom("outcomes.acme")
+		return channel.Receipt{}, channel.Unknown("timeout", nil)
+	})}}
+	d, err := dispatcher.New(o)
+	require.NoError(t, err)
+	streamstest.Run(t, d.Run)
+
+	key := r.publish(r.order("1", "/x"))
+	h := r.until("the results are there", func(h history) bool { return h.state(key).Planned })
+	r.appendLate(key, event.Tried{Message: h.state(key).Messages[0].ID, Try: 1, Result: event.TryUnknown, Started: time.Now(), Ended: time.Now()})
+	line.Repair()
+	require.Equal(t, []string{"claimed", "planned tried:unknown claimed", "tried:unknown", "tried:delivered settled"}, r.ended(key).facts(key))
+	require.EqualValues(t, 2, calls.Load())
 }

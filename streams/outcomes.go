@@ -91,11 +91,12 @@ func (o *Outcomes) appendUntil(ctx context.Context, msg *nats.Msg, r event.Recor
 		e := newEntry(msg, msg.Subject)
 		e.after, e.conditional = after, true
 		err := o.commits.append(ctx, e)
-		if errors.Is(err, errConflict) {
+		switch {
+		case errors.Is(err, errConflict):
 			position, err = o.resolve(ctx, msg.Subject, r, after, maybeStored)
-			return err
+		case err == nil: // else the answer may come yet
+			position = Position{Sequence: e.sequence}
 		}
-		position = Position{Sequence: e.sequence}
 		return err
 	})
 	return position, err

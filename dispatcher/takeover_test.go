@@ -82,6 +82,33 @@ func TestLateResultsOfAnOwnerThatWasTakenOver(t *testing.T) {
 	})
 }
 
+// suppressionsFunc are suppressions with something to do on the way.
+type suppressionsFunc func()
+
+func (f suppressionsFunc) Suppressed(context.Context, string, string, event.Recipient) (string, bool, error) {
+	f()
+	return "", false, nil
+}
+
+func TestAMessageInDoubtIsLookedUpJustBeforeItIsSentAgain(t *testing.T) {
+	r := newRig(t, newLog(t), nil)
+	key := r.leftBehind(r.order("1", "/ok"), gone)
+	var once sync.Once
+	r.o.Suppressions = suppressionsFunc(func() {
+		once.Do(func() { // the owner before tells of its call only now
+			last, err := r.log.Outcomes.Last(r.within(10*time.Second), "acme", key)
+			require.NoError(t, err)
+			m := last.Record.State.Messages[0]
+			require.Equal(t, event.MessageUncertain, m.State)
+			r.appendLate(key, event.Tried{Message: m.ID, Try: 1, Result: event.TryDelivered, Started: time.Now(), Ended: time.Now()})
+		})
+	})
+	r.start(r.o)
+	h := r.ended(key)
+	require.Equal(t, []string{"claimed", "crashed claimed", "planned claimed", "tried:delivered", "settled"}, h.facts(key))
+	require.Zero(t, r.sink.Count(), "what is recorded as delivered is not sent again")
+}
+
 func TestResultsWhoseAnswerWasLostAreToldOnce(t *testing.T) {
 	server := streamstest.NewServer(t)
 	line, log := server.DeafLog()

@@ -160,10 +160,15 @@ func (w *work) tryMessage(ctx context.Context, m event.Message, round int) []eve
 }
 
 // call makes one call with the slot that was acquired for it, unless the recipient
-// is suppressed or the lease is too short: then it returns no try.
+// is suppressed, the message was delivered after all, or the lease is too short:
+// then it returns no try.
 func (w *work) call(ctx context.Context, ch *seat, m event.Message, round, try int) (*event.Tried, *event.Withheld) {
 	reason, suppressed, err := w.suppressed(ctx, m)
-	if suppressed || err != nil || time.Until(w.until) < ch.Policy.Timeout || ctx.Err() != nil {
+	delivered := false
+	if err == nil && !suppressed {
+		delivered, err = w.delivered(ctx, m)
+	}
+	if suppressed || delivered || err != nil || time.Until(w.until) < ch.Policy.Timeout || ctx.Err() != nil {
 		ch.release()
 		if suppressed {
 			return nil, &event.Withheld{Message: m.ID, Reason: reason}
@@ -188,6 +193,20 @@ func (w *work) call(ctx context.Context, ch *seat, m event.Message, round, try i
 		fact.RetryAfter = fact.Ended.Add(after)
 	}
 	return &fact, nil
+}
+
+// delivered looks up whether a message in doubt was delivered after all: an owner
+// that was taken over may tell of its call at any time.
+func (w *work) delivered(ctx context.Context, m event.Message) (bool, error) {
+	if m.State != event.MessageUncertain {
+		return false, nil
+	}
+	last, _, err := w.last(ctx, w.ref.Tenant, w.ref.Key)
+	if err != nil {
+		return false, err
+	}
+	told := last.state.Message(m.ID)
+	return told != nil && told.State == event.MessageDelivered, nil
 }
 
 // suppressed asks whether the recipient may be written to, waiting out trouble.

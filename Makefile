@@ -27,6 +27,8 @@ bench: ## Measure the way in against a bare loop, and the whole way, small (ARGS
 test: ## Run all tests with the race detector, on a real RabbitMQ and NATS
 	@.ci/setup >&2
 	CGO_ENABLED=1 go test -race -timeout 30m ./...
+	@# More seeds than the race detector has time for.
+	go test -timeout 5m ./dispatcher/simulation
 	@# A library has a race of its own there.
 	go test -timeout 5m -run LosesItsConnection ./bridge
 

@@ -193,7 +193,7 @@ func (d *Dispatcher) backOff() *backoff.ExponentialBackOff {
 	b := backoff.NewExponentialBackOff()
 	b.InitialInterval, b.MaxInterval = 50*time.Millisecond, 5*time.Second
 	if d.steady {
-		b.RandomizationFactor = 0
+		b.RandomizationFactor, b.MaxInterval = 0, b.MaxInterval-12_345_677
 	}
 	return b
 }

@@ -231,6 +231,9 @@ func (d *Dispatcher) hold(ctx context.Context, until time.Time) error {
 	defer cancel()
 	select {
 	case <-time.After(until.Sub(d.now())):
+		if d.stopping() {
+			return errStopping
+		}
 		return errLookAgain
 	case <-ctx.Done():
 		return context.Cause(ctx)

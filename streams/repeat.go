@@ -54,11 +54,12 @@ func newBackOff() *backoff.ExponentialBackOff {
 	return b
 }
 
-// pauses is newBackOff, without the jitter where the log is to be steady.
+// pauses is newBackOff, without the jitter where the log is to be steady. Then no
+// pause is a whole number of ticks: what happens in the same moment has no order.
 func (s *stream) pauses() *backoff.ExponentialBackOff {
 	b := newBackOff()
 	if s.steady {
-		b.RandomizationFactor = 0
+		b.RandomizationFactor, b.MaxInterval = 0, b.MaxInterval-12_345_679
 	}
 	return b
 }

@@ -146,16 +146,16 @@ func (s *Steward) Status() Status { return *s.status.Load() }
 func (s *Steward) Run(ctx context.Context) error {
 	tick := time.NewTicker(s.o.Every)
 	defer tick.Stop()
-	for idle := time.Duration(0); ; idle = s.o.Idle {
+	for idle := time.Duration(0); ctx.Err() == nil; idle = s.o.Idle {
 		if err := s.round(ctx, idle); err != nil && ctx.Err() == nil {
 			s.o.Logger.Warn("the steward's round was cut short; the next one goes on", "error", err)
 		}
 		select {
 		case <-ctx.Done():
-			return nil
 		case <-tick.C:
 		}
 	}
+	return nil
 }
 
 // round does each of its duties, also when another one fails.

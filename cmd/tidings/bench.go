@@ -39,7 +39,8 @@ in it and without RabbitMQ.
 With --duplicates or --conflicts the product is measured once more, with messages
 that have the id of an earlier one: with the same body, which becomes an entry of
 the audit, or with another, which becomes a dead letter. --memory tells the most
-memory up to 10 %, 50 % and all of the messages, to see whether it grows.
+memory up to 10 %, 50 % and all of the messages, to see whether it grows: it does
+by the ids of --duplicate-window.
 
 strict syncs every append to disk before it is acknowledged: measure it on the
 disk that the data will be on.`,
@@ -60,6 +61,7 @@ disk that the data will be on.`,
 	f.IntVar(&o.Rounds, "rounds", 3, "measurements of each kind")
 	f.Var((*percent)(&o.Duplicates), "duplicates", "messages that repeat an earlier one, such as 1%")
 	f.Var((*percent)(&o.Conflicts), "conflicts", "messages that have the id of an earlier one and another body")
+	f.DurationVar(&o.DuplicateWindow, "duplicate-window", 0, "how long JetStream recognises repeats (default as in production, 2m0s)")
 	f.BoolVar(&o.Memory, "memory", false, "tell the memory along the way")
 	f.StringVar(&durability, "durability", "both", "strict, relaxed or both; with --json, both print a list")
 	f.StringVar(&o.AMQPURL, "amqp-url", "", "URL of RabbitMQ (AMQP_URL); without one, a private node is started")

@@ -56,6 +56,7 @@ func TestBenchBridgeRefuses(t *testing.T) {
 		"what is not a number": {"--count", "many"},
 		"parts of nothing":     {"--duplicates", "few"},
 		"too many duplicates":  {"--duplicates", "30%"},
+		"a window too short":   {"--duplicate-window", "1ms"},
 		"less than none":       {"--conflicts", "-1%"},
 	} {
 		t.Run(name, func(t *testing.T) {

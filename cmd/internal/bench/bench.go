@@ -47,6 +47,9 @@ type Options struct {
 	// have the id of one before, with the same body and with another. If there
 	// are any, the product is also measured with them.
 	Duplicates, Conflicts float64
+	// DuplicateWindow is how long JetStream recognises a repeat, at least
+	// MinWindow; 0: as long as in production.
+	DuplicateWindow time.Duration
 	// Memory asks for the memory along the way.
 	Memory bool
 	// AMQPURL is of the broker; empty: a private node is started.
@@ -99,11 +102,15 @@ func (o Options) Validate() error {
 	refuse(o.Size < MinSize || o.Size > streams.MaxData, "size: %d is not between %d and %d", o.Size, MinSize, streams.MaxData)
 	refuse(o.Window < 1 || o.Window > math.MaxUint16, "window: %d is not between 1 and %d", o.Window, math.MaxUint16)
 	refuse(o.Rounds < 1, "rounds: %d is not at least 1", o.Rounds)
+	refuse(o.DuplicateWindow != 0 && o.DuplicateWindow < MinWindow, "duplicate window: %s is not at least %s", o.DuplicateWindow, MinWindow)
 	for name, part := range map[string]float64{"duplicates": o.Duplicates, "conflicts": o.Conflicts} {
 		refuse(!(part >= 0 && part <= maxPart), "%s: %g is not between 0 and %g", name, part, maxPart)
 	}
 	return errors.Join(errs...)
 }
+
+// MinWindow is longer than a message takes.
+const MinWindow = time.Second
 
 // maxPart leaves enough originals, each of which is repeated once.
 const maxPart = 0.2
@@ -206,7 +213,7 @@ func (b *bench) once(ctx context.Context, s series, what string) (m measured, er
 	if err := q.fillWith(ctx, mix, b.Count, b.Size, b.progress.follow(what+", publishing", b.Count)); err != nil {
 		return measured{}, err
 	}
-	place, err := openPlace(ctx, s.mode)
+	place, err := openLog(ctx, streams.Options{Durability: s.mode, DuplicateWindow: b.DuplicateWindow})
 	if err != nil {
 		return measured{}, err
 	}

@@ -25,7 +25,7 @@ func TestAcks(t *testing.T) {
 		waits := new(int)
 		a := &acks{many: many, wait: func() { *waits++ }}
 		for tag := uint64(1); tag <= n; tag++ {
-			a.took(tag)
+			a.took(of(tag))
 		}
 		return a, waits
 	}
@@ -79,6 +79,16 @@ func TestAcks(t *testing.T) {
 		next(a)
 		require.Equal(t, 2, *waits, "nothing waits")
 	})
+	t.Run("do not wait at all when half the window would", func(t *testing.T) {
+		a, _ := took(8, 2)
+		for _, tag := range []uint64{8, 4, 7} {
+			require.False(t, a.add(of(tag)))
+		}
+		require.True(t, a.add(of(5)))
+		together, alone := next(a)
+		require.Empty(t, together)
+		require.Equal(t, []uint64{4, 5, 7, 8}, alone)
+	})
 	t.Run("are the next one's to write once there was nothing", func(t *testing.T) {
 		a, _ := took(2, 1)
 		require.True(t, a.add(of(1)))
@@ -88,7 +98,7 @@ func TestAcks(t *testing.T) {
 		together, _ := next(a)
 		require.Equal(t, []uint64{2}, together)
 		next(a)
-		a.took(3)
+		a.took(of(3))
 		require.True(t, a.add(of(3)))
 	})
 }
@@ -131,7 +141,7 @@ func TestAcksLikeABroker(t *testing.T) {
 				}
 			},
 			"deliver": func(*rapid.T) {
-				a.took(next)
+				a.took(of(next))
 				broker[next], inHand = true, append(inHand, next)
 				next++
 			},

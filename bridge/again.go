@@ -97,7 +97,7 @@ func (m Mapping) with(set map[string]string) Mapping {
 	return m
 }
 
-// read is fromAMQP with attributes that an operator set. A CloudEvent has its own
+// read is FromAMQP with attributes that an operator set. A CloudEvent has its own
 // names for them, and must have some.
 func (m Mapping) read(d *amqp.Delivery, set map[string]string) (event.Envelope, error) {
 	if v := set["content_type"]; v != "" {
@@ -111,7 +111,8 @@ func (m Mapping) read(d *amqp.Delivery, set map[string]string) (event.Envelope, 
 			}
 		}
 	}
-	e, err := m.envelope(d, ce, data, err)
+	var e event.Envelope
+	err = m.envelope(d, ce, data, err, &e)
 	if v := set["subject"]; v != "" {
 		e.Subject = v
 	}

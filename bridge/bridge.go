@@ -10,7 +10,6 @@ import (
 	"github.com/ThreeDotsLabs/watermill"
 	wamqp "github.com/ThreeDotsLabs/watermill-amqp/v2/pkg/amqp"
 	"github.com/ThreeDotsLabs/watermill/message"
-	"github.com/cenkalti/backoff/v5"
 
 	"tidings/streams/event"
 )
@@ -150,38 +149,46 @@ var errGivenBack = fmt.Errorf("the delivery is given back: %w", context.Canceled
 func (b *Bridge) handle(msg *message.Message) error {
 	h := heldOf(msg)
 	arrival := b.arrival(h)
-	var pause *backoff.ExponentialBackOff // most need none
-	for refused := false; ; refused = true {
-		receipt, err := b.accept(h, arrival)
-		if err == nil {
-			b.state.accepted(receipt, refused)
-			return nil
-		}
-		arrival.Again = true
-		if pause == nil {
-			pause = newBackOff(&wamqp.ReconnectConfig{
-				BackoffInitialInterval: 100 * time.Millisecond, BackoffMaxInterval: 5 * time.Second,
-				BackoffMultiplier: 2, BackoffRandomizationFactor: 0.5,
-			})
-		}
+	err := b.accept(h, arrival, false)
+	if err != nil {
+		err = b.retry(h, arrival, err)
+	}
+	return err
+}
+
+// retry tries the door again after err, as long as it makes sense.
+func (b *Bridge) retry(h *held, a *Arrival, err error) error {
+	pause := newBackOff(&wamqp.ReconnectConfig{
+		BackoffInitialInterval: 100 * time.Millisecond, BackoffMaxInterval: 5 * time.Second,
+		BackoffMultiplier: 2, BackoffRandomizationFactor: 0.5,
+	})
+	a.Again = true
+	for refused := false; err != nil; refused = true {
 		if !b.hold(h.session, err, refused, pause.NextBackOff()) {
 			return errGivenBack
 		}
+		err = b.accept(h, a, true)
 	}
+	return nil
 }
 
 // acceptTimeout bounds one try, so that a log that does not answer is noticed.
 // It is longer than any answer takes, but for what comes in many parts.
 const acceptTimeout = 20 * time.Second
 
-func (b *Bridge) accept(h *held, a Arrival) (Receipt, error) {
-	parts := len(a.Body) >> 20
-	if parts == 0 {
-		return b.door.Accept(h.session.within(), a)
+// accept brings an arrival to the door. refused says that it was refused before.
+func (b *Bridge) accept(h *held, a *Arrival, refused bool) error {
+	ctx := h.session.within()
+	if parts := len(a.Body) >> 20; parts > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(h.session.ctx, acceptTimeout+time.Duration(parts)*time.Second)
+		defer cancel()
 	}
-	ctx, cancel := context.WithTimeout(h.session.ctx, acceptTimeout+time.Duration(parts)*time.Second)
-	defer cancel()
-	return b.door.Accept(ctx, a)
+	receipt, err := b.door.accept(ctx, a)
+	if err == nil {
+		b.state.accepted(receipt, refused)
+	}
+	return err
 }
 
 // hold waits before the door is tried again, and reports whether it makes sense.
@@ -206,20 +213,21 @@ func (b *Bridge) hold(ss *session, err error, again bool, pause time.Duration) b
 }
 
 // arrival is what a delivery brings. One whose mapping panics is no event.
-func (b *Bridge) arrival(h *held) (a Arrival) {
-	desc, err := describe(&h.Delivery)
-	desc.Broker, desc.Queue = b.broker, b.config.Queue
-	a = Arrival{
-		Delivery: desc, Body: h.Body, Nonce: event.NewNonce(), Again: h.Redelivered,
-		Where: b.where, Stage: event.StageBridge, Err: err,
+func (b *Bridge) arrival(h *held) *Arrival {
+	a := &Arrival{
+		Body: h.Body, Nonce: event.NewNonce(), Again: h.Redelivered, Where: b.where, Stage: event.StageBridge,
+		from: &h.Delivery,
+	}
+	a.Delivery, a.Err = describe(&h.Delivery)
+	a.Delivery.Broker, a.Delivery.Queue = b.broker, b.config.Queue
+	if a.Err != nil {
+		return a
 	}
 	defer func() {
 		if r := recover(); r != nil {
 			a.Err = &refusal{event.CausePanic, fmt.Sprintf("reading the delivery panicked: %v", r)}
 		}
 	}()
-	if err == nil {
-		a.Envelope, a.Err = b.config.Mapping.fromAMQP(&h.Delivery)
-	}
+	a.Err = b.config.Mapping.fill(&a.Envelope, &h.Delivery)
 	return a
 }

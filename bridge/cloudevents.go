@@ -34,7 +34,7 @@ func isCloudEvents(contentType string) bool {
 // batch. The tenant
 // is the extension tenantid and may be empty. It returns an error that says in
 // words why the request holds no event, never with a piece of the body.
-func FromHTTP(header http.Header, body []byte) (event.Envelope, error) {
+func FromHTTP(header http.Header, body []byte) (e event.Envelope, err error) {
 	d := amqp.Delivery{ContentType: header.Get("Content-Type"), Body: body, Headers: amqp.Table{}}
 	for _, name := range []string{"traceparent", "tracestate"} {
 		if v := header.Get(name); v != "" {
@@ -43,15 +43,17 @@ func FromHTTP(header http.Header, body []byte) (event.Envelope, error) {
 	}
 	if isCloudEvents(d.ContentType) {
 		ce, data, err := parseStructured(d.ContentType, body)
-		return new(Mapping).envelope(&d, ce, data, err)
+		err = new(Mapping).envelope(&d, ce, data, err, &e)
+		return e, err
 	}
 	if header.Get("ce-specversion") == "" {
-		return event.Envelope{}, errors.New("this is no CloudEvent: " +
+		return e, errors.New("this is no CloudEvent: " +
 			"send the header ce-specversion, or the content type application/cloudevents+json")
 	}
 	ce, err := httpAttributes(header)
 	ce["datacontenttype"] = d.ContentType
-	return new(Mapping).envelope(&d, ce, body, err)
+	err = new(Mapping).envelope(&d, ce, body, err, &e)
+	return e, err
 }
 
 // httpAttributes reads the ce- headers of a request, whose values are

@@ -11,7 +11,7 @@ import (
 	"tidings/streams/event"
 )
 
-// describe returns all of a delivery but its body. It returns an error only for
+// describe returns all of a delivery but its body and properties. It returns an error only for
 // headers that no delivery from a broker has; the rest is filled in even then.
 //
 // A text that is not UTF-8, or starts with NUL, becomes NUL and its base64:
@@ -19,8 +19,7 @@ import (
 func describe(d *amqp.Delivery) (event.Delivery, error) {
 	headers, err := EncodeHeaders(d.Headers)
 	return event.Delivery{
-		Exchange: EscapeText(d.Exchange), RoutingKey: EscapeText(d.RoutingKey), Redelivered: d.Redelivered,
-		Properties: properties(d), Headers: headers,
+		Exchange: EscapeText(d.Exchange), RoutingKey: EscapeText(d.RoutingKey), Redelivered: d.Redelivered, Headers: headers,
 	}, err
 }
 

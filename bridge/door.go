@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	amqp "github.com/rabbitmq/amqp091-go"
+
 	"tidings/streams"
 	"tidings/streams/event"
 )
@@ -90,6 +92,9 @@ type Arrival struct {
 	// Where it came from, in words, such as "amqp queue orders".
 	Where string
 	Stage event.Stage
+	// from is what Delivery has its properties from when a dead letter is made of
+	// it: an event needs none. Nil: it has them.
+	from *amqp.Delivery
 }
 
 // Receipt says what became of an arrival that was let in.
@@ -116,7 +121,10 @@ func (r *refusal) Error() string { return r.detail }
 // be acknowledged. On an error nothing is to be acknowledged. An error is never
 // about the arrival: the log could not take it now, and it may be handed in
 // again with the same nonce.
-func (d *Door) Accept(ctx context.Context, a Arrival) (Receipt, error) {
+func (d *Door) Accept(ctx context.Context, a Arrival) (Receipt, error) { return d.accept(ctx, &a) }
+
+// accept gives a what it lacks: it may be handed in again.
+func (d *Door) accept(ctx context.Context, a *Arrival) (Receipt, error) {
 	receipt, letter, err := d.admit(ctx, a)
 	if letter != nil {
 		return d.put(ctx, *letter)
@@ -125,11 +133,11 @@ func (d *Door) Accept(ctx context.Context, a Arrival) (Receipt, error) {
 }
 
 // admit stores an arrival that is an event, or returns the letter for one that is none.
-func (d *Door) admit(ctx context.Context, a Arrival) (Receipt, *event.Letter, error) {
+func (d *Door) admit(ctx context.Context, a *Arrival) (Receipt, *event.Letter, error) {
 	if a.Nonce == "" {
 		a.Nonce = event.NewNonce()
 	}
-	if r := d.check(&a); r != nil {
+	if r := d.check(a); r != nil {
 		return Receipt{}, d.letter(a, r), nil
 	}
 	accepted, err := d.opts.Events.Publish(ctx, streams.Incoming{
@@ -179,7 +187,7 @@ func tooLarge(err error) *refusal {
 }
 
 // known deals with an event whose identity is in EVENTS already.
-func (d *Door) known(ctx context.Context, a Arrival, accepted streams.Accepted) (Receipt, *event.Letter, error) {
+func (d *Door) known(ctx context.Context, a *Arrival, accepted streams.Accepted) (Receipt, *event.Letter, error) {
 	receipt := Receipt{Key: accepted.Key, Sequence: accepted.Sequence, Duplicate: true}
 	stored, err := d.first(ctx, a.Envelope, accepted)
 	switch {

@@ -22,11 +22,15 @@ import (
 //
 // It returns an error that says in words why the delivery is no event, never
 // with a piece of the body, and what could be read of the envelope until then.
-func (m Mapping) FromAMQP(d amqp.Delivery) (event.Envelope, error) { return m.fromAMQP(&d) }
+func (m Mapping) FromAMQP(d amqp.Delivery) (e event.Envelope, err error) {
+	err = m.fill(&e, &d)
+	return e, err
+}
 
-func (m *Mapping) fromAMQP(d *amqp.Delivery) (event.Envelope, error) {
+// fill is FromAMQP by reference.
+func (m *Mapping) fill(e *event.Envelope, d *amqp.Delivery) error {
 	ce, data, err := attributesOf(d)
-	return m.envelope(d, ce, data, err)
+	return m.envelope(d, ce, data, err, e)
 }
 
 // attributesOf returns the attributes of a CloudEvent and its data; nil and the
@@ -45,30 +49,30 @@ func attributesOf(d *amqp.Delivery) (ce map[string]string, data []byte, err erro
 	return nil, d.Body, nil
 }
 
-// envelope puts the attributes together and checks them. ce is nil for a plain
-// delivery.
-func (m *Mapping) envelope(d *amqp.Delivery, ce map[string]string, data []byte, readErr error) (event.Envelope, error) {
+// envelope puts the attributes together in e and checks them. ce is nil for a
+// plain delivery.
+func (m *Mapping) envelope(d *amqp.Delivery, ce map[string]string, data []byte, readErr error, e *event.Envelope) error {
 	f := &finder{d: d, ce: ce, err: readErr}
 	isEvent := ce != nil
 	if isEvent {
 		f.fail(checkRequired(ce), "CloudEvent")
 	}
-	e := event.Envelope{Data: data, ContentType: d.ContentType}
+	e.Data, e.ContentType = data, d.ContentType
 	e.Tenant, _ = f.find(m.Tenant, place{header: "tenant-id"})
 	e.Source, _ = f.find(m.Source, place{attribute: "source", property: d.AppId, header: "event-source"})
 	e.CorrelationID, _ = f.find(m.CorrelationID, place{property: d.CorrelationId, header: "correlation-id"})
 	e.Traceparent, _ = f.find(Attribute{}, place{header: "traceparent"})
 	e.Tracestate, _ = f.find(Attribute{}, place{header: "tracestate"})
-	m.identify(&e, f, isEvent)
-	m.typeOf(&e, f)
-	m.occurred(&e, f)
+	m.identify(e, f, isEvent)
+	m.typeOf(e, f)
+	m.occurred(e, f)
 	if isEvent {
 		delete(ce, "specversion")
 		e.Subject, e.DataSchema = take(ce, "subject"), take(ce, "dataschema")
 		e.ContentType = take(ce, "datacontenttype")
-		e.Extensions = extensions(ce, d, &e)
+		e.Extensions = extensions(ce, d, e)
 	}
-	return e, cmp.Or(f.err, checkText(&e), checkData(&e, d.ContentEncoding), checkType(&e))
+	return cmp.Or(f.err, checkText(e), checkData(e, d.ContentEncoding), checkType(e))
 }
 
 // checkType refuses what no route could ever be for.

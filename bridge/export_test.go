@@ -17,13 +17,15 @@ import (
 // RoundTrip takes a delivery of p through the JSON of a dead letter, and returns
 // what would be published again.
 func RoundTrip(t require.TestingT, p amqp.Publishing) amqp.Publishing {
-	desc, err := describe(&amqp.Delivery{
+	came := amqp.Delivery{
 		Headers: p.Headers, ContentType: p.ContentType, ContentEncoding: p.ContentEncoding,
 		DeliveryMode: p.DeliveryMode, Priority: p.Priority, CorrelationId: p.CorrelationId, ReplyTo: p.ReplyTo,
 		Expiration: p.Expiration, MessageId: p.MessageId, Timestamp: p.Timestamp, Type: p.Type, UserId: p.UserId,
 		AppId: p.AppId, Exchange: "ex", RoutingKey: "key\xff", Redelivered: true,
-	})
+	}
+	desc, err := describe(&came)
 	require.NoError(t, err)
+	desc.Properties = properties(&came)
 	letter, err := json.Marshal(event.Letter{Delivery: &desc, Data: p.Body})
 	require.NoError(t, err)
 	var back event.Letter

@@ -8,6 +8,7 @@ import (
 	"net"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill"
@@ -170,12 +171,21 @@ func (f *fanIn) pump(ctx context.Context) error {
 				s.handed <- nil
 				return err
 			}
-			s.handed <- f.hand(ctx, s.last)
+			h := f.hold(s.last)
+			if !f.hand(ctx, h) {
+				h = nil
+			}
+			s.handed <- h
 		}
 	}
 }
 
 func (f *fanIn) giveBack() {
+	for _, s := range f.subscriptions {
+		if h := s.awaits.Load(); h != nil {
+			h.refuse()
+		}
+	}
 	close(f.settled)
 	f.cancel() // before Close, which may wait for the broker otherwise
 	f.consuming.Wait()
@@ -192,6 +202,7 @@ type subscription struct {
 	messages <-chan *message.Message
 	last     amqp.Delivery // what it took last; it takes no more before that is acknowledged
 	handed   chan *held    // receives last when it was handed on, or nil
+	awaits   atomic.Pointer[held]
 }
 
 func (f *fanIn) subscribe(connection *wamqp.ConnectionWrapper) (_ *subscription, err error) {
@@ -236,6 +247,7 @@ func (s *subscription) handle() *held {
 		return nil
 	}
 	h := <-s.handed
+	s.awaits.Store(h)
 	if h == nil || !s.in.await(h) {
 		return nil
 	}

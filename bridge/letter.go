@@ -11,7 +11,7 @@ import (
 )
 
 // conflict is the letter of a second event under the identity of another one.
-func (d *Door) conflict(a Arrival, stored streams.StoredEvent) *event.Letter {
+func (d *Door) conflict(a *Arrival, stored streams.StoredEvent) *event.Letter {
 	letter := d.letter(a, &refusal{event.CauseIDConflict, fmt.Sprintf(
 		"the event %s, number %d in the log, has the same identity and another body", stored.Ref.Key, stored.Ref.Sequence)})
 	letter.Key = event.ConflictKey(stored.Ref.Key, event.Digest(a.Envelope.Data))
@@ -20,10 +20,13 @@ func (d *Door) conflict(a Arrival, stored streams.StoredEvent) *event.Letter {
 
 // letter keeps the arrival as it came, under a key that is the same whenever
 // it comes.
-func (d *Door) letter(a Arrival, r *refusal) *event.Letter {
+func (d *Door) letter(a *Arrival, r *refusal) *event.Letter {
 	tenant := a.Envelope.Tenant
 	if tenant == "" || len(tenant) > maxTenant || !utf8.ValidString(tenant) {
 		tenant = event.DefaultTenant
+	}
+	if a.from != nil {
+		a.Delivery.Properties = properties(a.from)
 	}
 	return &event.Letter{
 		Schema: event.Schema, Kind: event.LetterDelivery, Tenant: tenant,
@@ -57,7 +60,7 @@ func listed(e event.Envelope) *event.Envelope {
 
 // letterKey is that of a delivery, and of what it says it is: events that carry
 // the same body are different events, also where none of them can come in.
-func letterKey(tenant string, a Arrival) event.Key {
+func letterKey(tenant string, a *Arrival) event.Key {
 	delivery := event.DeliveryKey(tenant, a.Delivery.Exchange, a.Delivery.RoutingKey,
 		a.Delivery.Properties["content_type"], a.Body)
 	e := a.Envelope

@@ -19,7 +19,7 @@ func (e *RefusedError) Error() string { return fmt.Sprintf("%s: %s", e.Cause, e.
 // Offer is Accept for what is kept elsewhere: where that would make a dead letter
 // of the arrival, Offer keeps nothing and returns a *[RefusedError].
 func (d *Door) Offer(ctx context.Context, a Arrival) (Receipt, error) {
-	receipt, letter, err := d.admit(ctx, a)
+	receipt, letter, err := d.admit(ctx, &a)
 	if letter != nil {
 		return Receipt{}, &RefusedError{Cause: letter.Cause, Detail: letter.Detail}
 	}

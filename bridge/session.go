@@ -29,8 +29,6 @@ type session struct {
 	// ended is closed when nothing of this session is worth retrying: what is
 	// being handled is finished, and what waits for another try is given back.
 	ended chan struct{}
-	// closed is closed when nothing in hand will be acknowledged any more.
-	closed chan struct{}
 	// window is how many deliveries may be in hand; isolated says that it is 1
 	// because of messages that cannot be read, and calm receives that there are
 	// no more of them.
@@ -60,7 +58,8 @@ type intake interface {
 	open(context.Context) error
 	// pump hands deliveries on until there is a reason not to, which it returns.
 	pump(context.Context) error
-	// giveBack gives back all that is in hand and not acknowledged, once.
+	// giveBack answers for messages that nobody answered, and gives back all that
+	// is in hand and not acknowledged, once.
 	giveBack()
 }
 
@@ -71,7 +70,7 @@ func (s *subscriber) open(ctx context.Context, out chan<- *message.Message) (*se
 		sub: s, out: out,
 		window: s.loop.window(s.config.Consume.Qos.PrefetchCount), isolated: s.loop.isolated,
 		calm:  make(chan struct{}, 1),
-		ended: make(chan struct{}), closed: make(chan struct{}), given: make(chan error, 1),
+		ended: make(chan struct{}), given: make(chan error, 1),
 	}
 	ss.ctx, ss.kill = context.WithCancelCause(context.WithoutCancel(ctx))
 	ss.in = s.intake(ss)
@@ -101,7 +100,6 @@ func (ss *session) finish(why error) {
 		wait(&ss.inHand, killGrace)
 	}
 	ss.kill(nil)
-	close(ss.closed)
 	ss.in.giveBack()
 	ss.disconnect()
 	ss.looking.Wait()
@@ -121,19 +119,23 @@ func wait(wg *sync.WaitGroup, d time.Duration) bool {
 	}
 }
 
-// hand hands a delivery on, and returns nil if it could not. Somebody must await
-// its end.
-func (ss *session) hand(ctx context.Context, d amqp.Delivery) *held {
-	h := &held{Delivery: d, session: ss, taken: time.Now()}
-	ss.sub.state.took()
+// hold takes a delivery into the hand.
+func (ss *session) hold(d amqp.Delivery) *held {
+	h := &held{Delivery: d, session: ss, taken: ss.sub.state.now()}
+	ss.sub.state.took(h.taken)
 	ss.inHand.Add(1)
-	h.write()
+	return h
+}
+
+// hand hands a delivery on, and reports whether it could. Somebody must await its
+// end.
+func (ss *session) hand(ctx context.Context, h *held) bool {
 	select {
-	case ss.out <- h.msg:
-		return h
+	case ss.out <- h.write():
+		return true
 	case <-ctx.Done():
 		ss.letGo(h)
-		return nil
+		return false
 	}
 }
 
@@ -142,11 +144,13 @@ func (ss *session) hand(ctx context.Context, d amqp.Delivery) *held {
 func (ss *session) await(h *held) bool {
 	var pause *backoff.ExponentialBackOff // most need none
 	for {
-		if ss.answered(h) {
-			h.end()
+		select {
+		case <-h.msg.Acked():
+			h.ctx.end()
 			return true
+		case <-h.msg.Nacked():
+			h.ctx.end()
 		}
-		h.end()
 		if pause == nil {
 			pause = newBackOff(ss.sub.config.Connection.Reconnect)
 		}
@@ -156,9 +160,8 @@ func (ss *session) await(h *held) bool {
 			return false
 		case <-time.After(pause.NextBackOff()):
 		}
-		h.write()
 		select {
-		case ss.out <- h.msg:
+		case ss.out <- h.write():
 		case <-ss.ended:
 			ss.letGo(h)
 			return false
@@ -166,39 +169,19 @@ func (ss *session) await(h *held) bool {
 	}
 }
 
-// answered waits for the answer to a message, which is no if there is none when
-// the session is over. A session that lasts has no part in it: thousands of
-// messages would wait for the same channel.
-func (ss *session) answered(h *held) bool {
-	select {
-	case <-h.msg.Acked():
-		return true
-	case <-h.msg.Nacked():
-		return false
-	case <-h.ctx.Done(): // the session has ended, and the drain time is over
-	}
-	select {
-	case <-h.msg.Acked():
-		return true
-	case <-h.msg.Nacked():
-	case <-ss.closed:
-	}
-	return false
-}
-
 // letGo notes that a delivery will come again.
 func (ss *session) letGo(h *held) {
-	h.end()
+	h.ctx.end()
 	ss.sub.state.dropped()
 	ss.inHand.Done()
 }
 
 // acknowledged notes that deliveries were acknowledged.
 func (ss *session) acknowledged(of ...*held) {
-	acked := ss.acked.Add(uint64(len(of)))
-	ss.sub.state.acked(len(of))
+	now, acked := ss.sub.state.now(), ss.acked.Add(uint64(len(of)))
+	ss.sub.state.acked(len(of), now)
 	for _, h := range of {
-		ss.sub.held(time.Since(h.taken))
+		ss.sub.held(now.Sub(h.taken))
 		ss.inHand.Done()
 	}
 	if ss.isolated && acked >= uint64(ss.sub.config.Consume.Qos.PrefetchCount) {

@@ -234,10 +234,10 @@ func (t *tracker) calmed() {
 	t.once(slog.LevelInfo, errCalm.Error())
 }
 
-func (t *tracker) took() {
+func (t *tracker) took(at time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.status.LastDelivery = t.now()
+	t.status.LastDelivery = at
 	if t.status.InHand++; t.status.InHand == 1 {
 		t.busy = t.status.LastDelivery
 	}
@@ -249,11 +249,11 @@ func (t *tracker) dropped() {
 	t.letGo(1)
 }
 
-func (t *tracker) acked(n int) {
+func (t *tracker) acked(n int, at time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.status.Acked += uint64(n)
-	t.status.LastAck, t.crash = t.now(), ""
+	t.status.LastAck, t.crash = at, ""
 	t.letGo(n)
 }
 

@@ -32,27 +32,27 @@ func TestReadiness(t *testing.T) {
 		}, ""},
 		"ready while work moves": {func(tr *tracker) {
 			tr.saw(1000, 1)
-			tr.took()
+			tr.took(now)
 			for range 100 {
 				now = now.Add(20 * time.Second)
-				tr.took()
-				tr.acked(1)
+				tr.took(now)
+				tr.acked(1, now)
 			}
 		}, ""},
 		"ready at the first delivery after a long pause": {func(tr *tracker) {
 			now = now.Add(time.Hour)
 			tr.saw(1, 1)
-			tr.took()
+			tr.took(now)
 		}, ""},
 		"not ready when what is in hand is not acknowledged": {func(tr *tracker) {
-			tr.took()
-			tr.took()
+			tr.took(now)
+			tr.took(now)
 			now = now.Add(31 * time.Second)
 		}, "2 deliveries are in hand and none was acknowledged for 31s"},
 		"ready again when it is": {func(tr *tracker) {
-			tr.took()
+			tr.took(now)
 			now = now.Add(31 * time.Second)
-			tr.acked(1)
+			tr.acked(1, now)
 		}, ""},
 		"not ready when messages wait and do not come": {func(tr *tracker) {
 			tr.saw(7, 1)
@@ -76,7 +76,7 @@ func TestReadiness(t *testing.T) {
 			tr.saw(0, 0)
 		}, `queue "orders" has no consumer although one was registered`},
 		"not ready when the log takes nothing": {func(tr *tracker) {
-			tr.took()
+			tr.took(now)
 			tr.refuse(errors.New("no space"), false)
 		}, "the log does not take events: no space"},
 		"ready when it takes something again": {func(tr *tracker) {

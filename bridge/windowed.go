@@ -101,9 +101,9 @@ func (w *windowed) reason() error {
 
 // take hands one delivery on and looks after it from then on.
 func (w *windowed) take(ctx context.Context, d amqp.Delivery) {
-	w.acks.took(d.DeliveryTag)
-	h := w.hand(ctx, d)
-	if h == nil {
+	h := w.hold(d)
+	w.acks.took(h)
+	if !w.hand(ctx, h) {
 		return
 	}
 	go func() {
@@ -143,6 +143,7 @@ func (w *windowed) ack(of ...*held) {
 }
 
 func (w *windowed) giveBack() {
+	w.acks.refuse()
 	if last := w.sub.state.get().LastAck; w.acked.Load() > 0 && w.sub.state.now().Sub(last) < closeTimeout {
 		settle(w.ch, w.sub.config.Queue.GenerateName(""))
 	}

@@ -89,6 +89,8 @@ func TestLetters(t *testing.T) {
 			"cause":             {store.LetterQuery{Cause: event.CauseUndecodable}, []store.Letter{raw}},
 			"kind":              {store.LetterQuery{Kind: event.LetterDelivery}, []store.Letter{raw}},
 			"type":              {store.LetterQuery{Type: "order.paid"}, []store.Letter{event0}},
+			"text of an id":     {store.LetterQuery{Text: "ORDER-1"}, []store.Letter{event0}},
+			"text of nothing":   {store.LetterQuery{Text: "nowhere"}, []store.Letter{}},
 			"tenant and cause":  {store.LetterQuery{Tenant: "acme", Cause: event.CauseUndecodable}, []store.Letter{}},
 			"since":             {store.LetterQuery{Since: storetest.Start.Add(time.Hour)}, []store.Letter{raw}},
 			"until (exclusive)": {store.LetterQuery{Until: storetest.Start.Add(time.Hour)}, []store.Letter{event0}},

@@ -36,6 +36,7 @@ type LetterQuery struct {
 	Cause  event.Cause
 	Kind   event.LetterKind
 	Type   string
+	Text   string    // in the detail, the id of the event or its type, in any case
 	Since  time.Time // written then or later
 	Until  time.Time // written before
 	Limit  int       // 0 means DefaultLimit; at most MaxLimit
@@ -79,7 +80,8 @@ func (s *Store) DeadLetters(q LetterQuery) (Page[Letter], error) {
 }
 
 func (q LetterQuery) fits(l Letter) bool {
-	return fits(q.Tenant, l.Tenant) && fits(q.Cause, l.Cause) && fits(q.Kind, l.Kind) && fits(q.Type, l.Type)
+	return fits(q.Tenant, l.Tenant) && fits(q.Cause, l.Cause) && fits(q.Kind, l.Kind) && fits(q.Type, l.Type) &&
+		(q.Text == "" || l.mentions(q.Text))
 }
 
 // rangesOf returns the ranges of the index for the conditions that are set, and

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -19,32 +20,60 @@ const listLettersCommand = "tidings deadletters list"
 
 func newDeadLetters(c *cli) *cobra.Command {
 	return group("deadletters", "What needs an operator", newDeadLettersList(c), newDeadLettersShow(c), newDeadLettersRequeue(c),
-		newDeadLettersEdit(c), newDeadLettersDiscard(c))
+		newDeadLettersEdit(c), newDeadLettersDiscard(c), newDeadLettersExport(c))
 }
 
 func newDeadLettersList(c *cli) *cobra.Command {
-	var q api.LetterQuery
-	var since, until, cause, kind string
+	var filter letterFilter
+	var limit int
+	var cursor, by string
 	cmd := &cobra.Command{
 		Use: "list", Short: "List dead letters, newest first", Args: exactly(),
-		Example: "  tidings deadletters list --cause rounds_exhausted",
+		Example: "  tidings deadletters list --cause rounds_exhausted\n  tidings deadletters list --group-by cause",
 	}
+	filter.flags(cmd)
 	f := cmd.Flags()
-	f.StringVar(&q.Tenant, "tenant", "", "tenant")
-	f.StringVar(&cause, "cause", "", "cause, such as undecodable or rounds_exhausted")
-	f.StringVar(&kind, "kind", "", "event or delivery")
-	f.StringVar(&q.Type, "type", "", "event type")
-	paging(cmd, &since, &until, &q.Limit, &q.Cursor)
-	complete(cmd, "cause", names(api.Causes())...)
-	complete(cmd, "kind", names(api.LetterKinds())...)
+	f.IntVar(&limit, "limit", api.DefaultLimit, "at most this many, up to 1000")
+	f.StringVar(&cursor, "cursor", "", "where the page before said that the next begins")
+	f.StringVar(&by, "group-by", "", "count them by cause, type, tenant or stage instead")
+	complete(cmd, "group-by", groupings()...)
 	cmd.RunE = c.runs(func(ctx context.Context, _ []string) error {
-		q.Cause, q.Kind = api.Cause(cause), api.LetterKind(kind)
-		if err := parseTimes(since, &q.Since, until, &q.Until); err != nil {
+		q, err := filter.query()
+		if err != nil {
 			return err
 		}
+		switch {
+		case slices.Contains(groupings(), by):
+			return c.groupLetters(ctx, q, by)
+		case by != "":
+			return usage("--group-by %q: there are %s", by, strings.Join(groupings(), ", "))
+		}
+		q.Limit, q.Cursor = limit, cursor
 		return c.listLetters(ctx, q)
 	})
 	return cmd
+}
+
+// groupings are what dead letters can have in common.
+func groupings() []string { return []string{"cause", "type", "tenant", "stage"} }
+
+func (c *cli) groupLetters(ctx context.Context, q api.LetterQuery, by string) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	groups, err := client.GroupLetters(ctx, q, by)
+	switch {
+	case err != nil:
+		return err
+	case c.json:
+		return c.printJSON(groups)
+	}
+	rows := make([][]string, len(groups.Items))
+	for i, g := range groups.Items {
+		rows[i] = []string{strconv.Itoa(g.Letters), strconv.Itoa(g.Requeued), g.Value, clock(g.Oldest), clock(g.Newest)}
+	}
+	return c.table([]string{"LETTERS", "REQUEUED", strings.ToUpper(by), "OLDEST", "NEWEST"}, rows)
 }
 
 func (c *cli) listLetters(ctx context.Context, q api.LetterQuery) error {

@@ -76,6 +76,16 @@ func group(use, short string, subs ...*cobra.Command) *cobra.Command {
 	return cmd
 }
 
+// atMostOne wants an argument or none.
+func atMostOne(name string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) > 1 {
+			return usage("%s takes %s or nothing", cmd.CommandPath(), name)
+		}
+		return nil
+	}
+}
+
 // exactly wants n arguments, named for the message.
 func exactly(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {

@@ -118,13 +118,18 @@ func (c *Client) History(ctx context.Context, key event.Key) ([]store.Entry, err
 
 // DeadLetters returns a page of the dead-letter list, newest first.
 func (c *Client) DeadLetters(ctx context.Context, q store.LetterQuery) (LetterLines, error) {
+	return get[LetterLines](ctx, c, "/v1/deadletters", lettersOf(q))
+}
+
+func lettersOf(q store.LetterQuery) values {
 	v := values{}
 	v.set("tenant", q.Tenant)
 	v.set("cause", string(q.Cause))
 	v.set("kind", string(q.Kind))
 	v.set("type", q.Type)
+	v.set("text", q.Text)
 	v.page(q.Since, q.Until, q.Limit, q.Cursor)
-	return get[LetterLines](ctx, c, "/v1/deadletters", v)
+	return v
 }
 
 // DeadLetter returns a dead letter with its payload.

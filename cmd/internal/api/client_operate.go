@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
 
+	"tidings/store"
 	"tidings/streams/event"
 )
 
@@ -40,6 +42,26 @@ func (c *Client) Preview(ctx context.Context, key event.Key, etag string, change
 func (c *Client) Discard(ctx context.Context, key event.Key, etag, reason string) (Discarded, error) {
 	return post[Discarded](ctx, c, "/v1/deadletters/"+segment(string(key))+"/discard",
 		http.Header{"If-Match": {etag}}, map[string]string{"reason": reason})
+}
+
+// GroupLetters counts dead letters by what they have in common: cause, type, tenant
+// or stage.
+func (c *Client) GroupLetters(ctx context.Context, q store.LetterQuery, by string) (LetterGroups, error) {
+	v := lettersOf(q)
+	v.set("by", by)
+	return get[LetterGroups](ctx, c, "/v1/deadletters/groups", v)
+}
+
+// DiscardLetters ends up to [MaxBulk] dead letters for good.
+func (c *Client) DiscardLetters(ctx context.Context, reason string, of []LetterAt) (BulkDiscarded, error) {
+	return post[BulkDiscarded](ctx, c, "/v1/deadletters/discard", nil, map[string]any{"reason": reason, "letters": of})
+}
+
+// ExportLetters returns dead letters with their payloads as JSON Lines, and the
+// cursor of the rest, empty after the last.
+func (c *Client) ExportLetters(ctx context.Context, q store.LetterQuery) (lines []byte, next string, err error) {
+	header, lines, err := c.ask(ctx, http.MethodGet, "/v1/deadletters/export?"+url.Values(lettersOf(q)).Encode(), nil, nil)
+	return lines, header.Get(NextHeader), err
 }
 
 // post makes a request with a JSON body.

@@ -13,15 +13,25 @@ import (
 	"tidings/streams/event"
 )
 
+// LetterFilter chooses dead letters: those that fit every condition.
+type LetterFilter struct {
+	Tenant string           `query:"tenant"`
+	Cause  event.Cause      `query:"cause" enum:"crashes,max_deliver,uncertain,rounds_exhausted,permanent,template_error,too_many_recipients,event_missing,panic,id_conflict,undecodable,missing_id,future,oversize,headers_too_large"`
+	Kind   event.LetterKind `query:"kind" enum:"event,delivery"`
+	Type   string           `query:"type" doc:"event type, where it could be read"`
+	Text   string           `query:"text" maxLength:"200" doc:"in the detail, the id or the type, in any case"`
+	Since  time.Time        `query:"since" doc:"written then or later"`
+	Until  time.Time        `query:"until" doc:"written before"`
+}
+
+func (f LetterFilter) query() store.LetterQuery {
+	return store.LetterQuery{Tenant: f.Tenant, Cause: f.Cause, Kind: f.Kind, Type: f.Type, Text: f.Text, Since: f.Since, Until: f.Until}
+}
+
 type lettersInput struct {
-	Tenant string    `query:"tenant"`
-	Cause  string    `query:"cause" enum:"crashes,max_deliver,uncertain,rounds_exhausted,permanent,template_error,too_many_recipients,event_missing,panic,id_conflict,undecodable,missing_id,future,oversize,headers_too_large"`
-	Kind   string    `query:"kind" enum:"event,delivery"`
-	Type   string    `query:"type" doc:"event type, where it could be read"`
-	Since  time.Time `query:"since" doc:"written then or later"`
-	Until  time.Time `query:"until" doc:"written before"`
-	Limit  int       `query:"limit" minimum:"1" maximum:"1000" default:"50"`
-	Cursor string    `query:"cursor" doc:"next of the page before, of the same query"`
+	LetterFilter
+	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"50"`
+	Cursor string `query:"cursor" doc:"next of the page before, of the same query"`
 }
 
 type letterInput struct {
@@ -57,10 +67,9 @@ func (s *Server) registerLetters(api huma.API) {
 }
 
 func (s *Server) listLetters(_ context.Context, in *lettersInput) (*answer[LetterLines], error) {
-	page, err := s.Ledger.DeadLetters(store.LetterQuery{
-		Tenant: in.Tenant, Cause: event.Cause(in.Cause), Kind: event.LetterKind(in.Kind), Type: in.Type,
-		Since: in.Since, Until: in.Until, Limit: in.Limit, Cursor: in.Cursor,
-	})
+	q := in.query()
+	q.Limit, q.Cursor = in.Limit, in.Cursor
+	page, err := s.Ledger.DeadLetters(q)
 	if err != nil {
 		return nil, s.failure(err)
 	}

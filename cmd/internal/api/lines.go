@@ -2,6 +2,7 @@ package api
 
 import (
 	"errors"
+	"slices"
 
 	"tidings/store"
 	"tidings/streams/event"
@@ -71,4 +72,30 @@ func statusOf(l store.Letter, row store.Row) (LetterStatus, event.Phase) {
 		return LetterRequeued, row.Phase
 	}
 	return LetterDead, ""
+}
+
+// chosen returns the dead letters that a query chooses and that nobody has requeued,
+// the oldest first, and at most a few more than most: those that come later are left
+// for another time.
+func (s *Server) chosen(q store.LetterQuery, most int) ([]store.Letter, error) {
+	var all []store.Letter
+	for q.Limit = store.MaxLimit; ; {
+		page, err := s.Ledger.DeadLetters(q)
+		if err != nil {
+			return nil, s.failure(err)
+		}
+		lines, err := s.withStatus(page)
+		if err != nil {
+			return nil, s.failure(err)
+		}
+		for _, l := range lines.Items {
+			if l.Status == LetterDead {
+				all = append(all, l.Letter)
+			}
+		}
+		if q.Cursor = page.Next; q.Cursor == "" || len(all) > most {
+			slices.Reverse(all)
+			return all, nil
+		}
+	}
 }

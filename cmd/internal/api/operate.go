@@ -57,6 +57,7 @@ type discardInput struct {
 func (s *Server) registerOperate(api huma.API) {
 	s.registerEdit(api)
 	s.registerRetry(api)
+	s.registerBulk(api)
 	huma.Register(api, huma.Operation{
 		OperationID: "requeue-dead-letter", Method: http.MethodPost, Path: "/v1/deadletters/{key}/requeue", Tags: []string{"dead letters"},
 		Summary: "Send again what was not delivered of a dead letter's event",

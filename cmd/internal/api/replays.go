@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -32,6 +31,12 @@ type ReplayRequest struct {
 	Rate   float64   `json:"rate,omitempty" minimum:"0" doc:"letters a second; 0 is as fast as it goes"`
 	Canary int       `json:"canary,omitempty" minimum:"0" doc:"so many first, and the rest only if each of them ends well"`
 	Reason string    `json:"reason,omitempty" maxLength:"2000" doc:"why; it goes into the histories"`
+}
+
+func (r ReplayRequest) query() store.LetterQuery {
+	return store.LetterQuery{
+		Tenant: r.Tenant, Cause: event.Cause(r.Cause), Type: r.Type, Text: r.Text, Since: r.Since, Until: r.Until,
+	}
 }
 
 // ReplayPreview is what a replay plan would do now.
@@ -87,42 +92,8 @@ func (s *Server) registerReplays(api huma.API) {
 		"What is requeued stays so.", http.StatusOK), s.stopReplay)
 }
 
-// chosen returns the dead letters that are meant, the oldest first: those that
-// nobody has requeued.
-func (s *Server) chosen(r ReplayRequest) ([]store.Letter, error) {
-	var all []store.Letter
-	q := store.LetterQuery{
-		Tenant: r.Tenant, Cause: event.Cause(r.Cause), Type: r.Type, Since: r.Since, Until: r.Until, Limit: store.MaxLimit,
-	}
-	for {
-		page, err := s.Ledger.DeadLetters(q)
-		if err != nil {
-			return nil, s.failure(err)
-		}
-		lines, err := s.withStatus(page)
-		if err != nil {
-			return nil, s.failure(err)
-		}
-		for _, l := range lines.Items { // without those that are over
-			if l.Status == LetterDead && mentions(l.Letter, r.Text) {
-				all = append(all, l.Letter)
-			}
-		}
-		if q.Cursor = page.Next; q.Cursor == "" || len(all) > replay.MaxLetters {
-			slices.Reverse(all)
-			return all, nil
-		}
-	}
-}
-
-// mentions reports whether a letter has a text in what the list shows of it.
-func mentions(l store.Letter, text string) bool {
-	shown := strings.ToLower(strings.Join([]string{l.Detail, l.EventID, l.Type}, "\n"))
-	return strings.Contains(shown, strings.ToLower(text))
-}
-
 func (s *Server) startReplay(ctx context.Context, in *replayInput) (*answer[Replay], error) {
-	chosen, err := s.chosen(in.Body)
+	chosen, err := s.chosen(in.Body.query(), replay.MaxLetters)
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +116,7 @@ func (s *Server) previewReplay(ctx context.Context, in *replayInput) (*answer[Re
 	if desk == nil {
 		return nil, unavailable("the log is not open yet")
 	}
-	chosen, err := s.chosen(in.Body)
+	chosen, err := s.chosen(in.Body.query(), replay.MaxLetters)
 	if err != nil {
 		return nil, err
 	}

@@ -26,6 +26,9 @@ type (
 // DefaultLimit is how many items a page has where nothing else is asked for.
 const DefaultLimit = store.DefaultLimit
 
+// MaxLimit is how many a page may have.
+const MaxLimit = store.MaxLimit
+
 // Outcomes lists the outcomes that a ledger row can have.
 func Outcomes() []Outcome { return event.Outcomes() }
 

@@ -21,7 +21,9 @@ type windowed struct {
 
 func newWindowed(ss *session) intake {
 	w := &windowed{session: ss}
-	later := time.AfterFunc(ackDelay, func() {
+	// It is not to fire before it is reset, also if this goroutine is held up
+	// between the two lines.
+	later := time.AfterFunc(time.Hour, func() {
 		if w.acks.late() {
 			w.acknowledge()
 		}

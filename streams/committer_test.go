@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -159,4 +160,57 @@ func stored(t *testing.T, l *streams.Log) contents {
 	}
 	c.batches = len(ids)
 	return c
+}
+
+// Whatever happens on the way, who is told a sequence finds its record there.
+func TestSequencesAreTrueInTrouble(t *testing.T) {
+	s := streamstest.NewServer(t, streamstest.Strict)
+	l, other := s.Log(), s.Log()
+	const callers, each = 300, 8
+	var taken atomic.Int64
+	at, ids := sync.Map{}, make(chan string, callers*each)
+	var wg sync.WaitGroup
+	for c := range callers {
+		wg.Go(func() {
+			for i := range each {
+				id := fmt.Sprint(c, "-", i)
+				if (c*each+i)%50 == 0 { // somebody else is faster
+					_, err := other.Outcomes.Append(t.Context(), claim(ref(id), event.State{}), 0)
+					if err != nil {
+						t.Errorf("append by another: %v", err)
+					}
+				}
+				r := claim(ref(id), event.State{})
+				p, err := l.Outcomes.Append(t.Context(), r, 0)
+				var conflict *streams.ConflictError
+				switch {
+				case errors.As(err, &conflict) && (c*each+i)%50 == 0:
+					taken.Add(1)
+				case err != nil:
+					t.Errorf("append %s: %v", id, err)
+				default:
+					at.Store(r.ID, p.Sequence)
+				}
+				ids <- id
+			}
+		})
+	}
+	for range callers * each / 3 {
+		<-ids
+	}
+	s.Restart()
+	wg.Wait()
+	require.EqualValues(t, callers*each/50, taken.Load())
+	n := 0
+	at.Range(func(id, sequence any) bool {
+		e, err := other.Outcomes.Entry(t.Context(), sequence.(uint64))
+		require.NoError(t, err)
+		require.Equal(t, id, e.Header.Get(streams.HeaderRecordID))
+		n++
+		return true
+	})
+	require.Equal(t, callers*each-callers*each/50, n)
+	info, err := other.Outcomes.Info(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, callers*each, info.Messages)
 }

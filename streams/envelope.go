@@ -15,42 +15,38 @@ import (
 	"tidings/streams/event"
 )
 
+// attributeNames are the headers of an event's attributes, in the order in which
+// eventHeaders has their values.
+var attributeNames = [...]string{
+	ceSpecVersion, ceID, ceSource, ceType, ceSubject, ceTime, ceDataContentType, ceDataSchema,
+	ceTraceparent, ceTracestate, HeaderTenant, HeaderCorrelation, jetstream.MsgIDHeader,
+}
+
 // eventHeaders returns the headers of an event for EVENTS, with room to
 // spare, and its message id.
 func eventHeaders(in *Incoming, identity event.Identity, spare int) (headers, string, error) {
 	e := &in.Envelope
 	id := e.ID // of an event whose key needs the sequence
 	if e.IDSource != event.IDContent {
-		id = string(identity.Key(*e))
+		id = string(identity.KeyOf(e.Tenant, e.Source, e.ID))
 	}
 	at, err := formatTime(e.OccurredAt)
 	if err != nil {
 		return headers{}, "", fmt.Errorf("occurred_at: %w", err)
 	}
-	attributes := [...]struct{ name, value string }{
-		{ceSpecVersion, "1.0"},
-		{ceID, e.ID},
-		{ceSource, e.Source},
-		{ceType, e.Type},
-		{ceSubject, e.Subject},
-		{ceTime, at},
-		{ceDataContentType, e.ContentType},
-		{ceDataSchema, e.DataSchema},
-		{ceTraceparent, e.Traceparent},
-		{ceTracestate, e.Tracestate},
-		{HeaderTenant, e.Tenant},
-		{HeaderCorrelation, e.CorrelationID},
-		{jetstream.MsgIDHeader, id},
+	values := [len(attributeNames)]string{
+		"1.0", e.ID, e.Source, e.Type, e.Subject, at, e.ContentType, e.DataSchema,
+		e.Traceparent, e.Tracestate, e.Tenant, e.CorrelationID, id,
 	}
 	n := 1 + len(e.Extensions) + spare
-	for i := range attributes {
-		if attributes[i].value != "" {
+	for i := range values {
+		if values[i] != "" {
 			n++
 		}
 	}
 	h := newHeaders(n)
-	for i := range attributes {
-		h.set(attributes[i].name, attributes[i].value)
+	for i := range values {
+		h.set(attributeNames[i], values[i])
 	}
 	h.add(HeaderDoor, door{event.Digest(e.Data), e.IDSource, in.Nonce}.encode())
 	for name, value := range e.Extensions {

@@ -17,7 +17,7 @@ type Key string
 // the parts, each preceded by its length as 8 big-endian bytes, so that no two
 // different lists of parts share a digest input.
 func NewKey(parts ...string) Key {
-	var room [256]byte // enough for most, which then need no memory but the key's
+	var room [160]byte // enough for most, which then need no memory but the key's
 	b := room[:0]
 	for _, p := range parts {
 		b = binary.BigEndian.AppendUint64(b, uint64(len(p)))
@@ -65,11 +65,14 @@ type Identity struct {
 // Key returns the key of the event e. It is not defined for events without an
 // id of their own (IDSource content): their key needs the sequence of the
 // stored copy, see [ContentKey].
-func (i Identity) Key(e Envelope) Key {
+func (i Identity) Key(e Envelope) Key { return i.KeyOf(e.Tenant, e.Source, e.ID) }
+
+// KeyOf returns the key of the event with these attributes.
+func (i Identity) KeyOf(tenant, source, id string) Key {
 	if i.IgnoreSource {
-		return NewKey("event", e.Tenant, e.ID)
+		return NewKey("event", tenant, id)
 	}
-	return NewKey("event", e.Tenant, e.Source, e.ID)
+	return NewKey("event", tenant, source, id)
 }
 
 // ContentKey returns the key of an event that has neither id nor timestamp: the

@@ -174,13 +174,17 @@ func TestThoseWhoWaitForABreakerAreLetThroughWhenItCloses(t *testing.T) {
 		o := newOutlet(Channel{Policy: Policy{Failures: 1, OpenFor: time.Minute}}, time.Now)
 		o.breaker.result(time.Now(), ends(event.TryTransient)[0], false)
 		started := time.Now()
-		in := make(chan *seat, 10)
-		for range 10 {
+		in, trials := make(chan *seat, 10), make(chan int, 10)
+		for i := range 10 {
 			go func() {
-				s, err := o.await(t.Context(), want{})
+				s, err := o.await(t.Context(), want{held: true})
 				require.NoError(t, err)
+				if s.trial {
+					trials <- i
+				}
 				in <- s
 			}()
+			synctest.Wait()
 		}
 		trial := <-in
 		require.Equal(t, time.Minute, time.Since(started))
@@ -199,6 +203,10 @@ func TestThoseWhoWaitForABreakerAreLetThroughWhenItCloses(t *testing.T) {
 			require.False(t, (<-in).trial)
 		}
 		require.Equal(t, 3*time.Minute, time.Since(started))
+		close(trials)
+		for want := range 3 {
+			require.Equal(t, want, <-trials, "those who came first are let through first")
+		}
 	})
 }
 

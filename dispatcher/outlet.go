@@ -23,6 +23,7 @@ type outlet struct {
 	slots   *semaphore.Weighted // one for each call under way
 	seats   *semaphore.Weighted // one for each event in hand that may call
 	doubts  *semaphore.Weighted // one for each of these whose messages are held when their fate is unknown
+	turn    *semaphore.Weighted // of the one who waits at the breaker
 	plans   *semaphore.Weighted // one for each event that is planned without a seat, and would be in doubt all the same
 	tokens  *rate.Limiter       // nil: as many as there are slots
 	room    int                 // messages that a claim may name
@@ -54,6 +55,7 @@ func newOutlet(c Channel, now func() time.Time) *outlet {
 	}
 	o.slots = semaphore.NewWeighted(int64(p.Concurrency))
 	o.seats = semaphore.NewWeighted(int64(seats))
+	o.turn = semaphore.NewWeighted(1)
 	o.plans = semaphore.NewWeighted(int64(p.Concurrency))
 	o.doubts = semaphore.NewWeighted(int64(min(seats, p.Concurrency)))
 	return o
@@ -112,19 +114,31 @@ func (o *outlet) enter(w want) *seat {
 // which they came.
 func (o *outlet) await(ctx context.Context, w want) (*seat, error) {
 	for {
+		if s, err := o.next(ctx, w); s != nil || err != nil {
+			return s, err
+		}
+	}
+}
+
+// next is one attempt of await. While the breaker is open, one waits at it and the
+// others behind, so that they are let through in order too.
+func (o *outlet) next(ctx context.Context, w want) (*seat, error) {
+	if o.breaker.shut.Load() {
+		if o.turn.Acquire(ctx, 1) != nil {
+			return nil, context.Cause(ctx)
+		}
+		defer o.turn.Release(1)
 		if err := o.breaker.wait(ctx, o.now); err != nil {
 			return nil, err
 		}
-		if err := sleep(ctx, o.early()); err != nil {
-			return nil, err
-		}
-		if err := o.acquire(ctx, w); err != nil {
-			return nil, err
-		}
-		if s := o.sit(w); s != nil {
-			return s, nil
-		}
 	}
+	if err := sleep(ctx, o.early()); err != nil {
+		return nil, err
+	}
+	if err := o.acquire(ctx, w); err != nil {
+		return nil, err
+	}
+	return o.sit(w), nil
 }
 
 func (o *outlet) acquire(ctx context.Context, w want) error {

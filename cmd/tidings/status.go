@@ -40,7 +40,11 @@ func (c *cli) status(ctx context.Context) error {
 }
 
 func (c *cli) printStatus(s api.Status) error {
-	if err := c.fields("version", s.Version, "started", clock(s.StartedAt), "ready", yes(s.Ready)); err != nil {
+	waiting := ""
+	if s.Dispatcher.MaxWaiting > 0 {
+		waiting = fmt.Sprintf("%d of %d", s.Dispatcher.Waiting, s.Dispatcher.MaxWaiting)
+	}
+	if err := c.fields("version", s.Version, "started", clock(s.StartedAt), "ready", yes(s.Ready), "waiting", waiting); err != nil {
 		return err
 	}
 	if err := c.section([]string{"PART", "READY", "REASON"}, parts(s.Parts)); err != nil {

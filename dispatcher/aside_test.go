@@ -48,13 +48,11 @@ func TestWhatOneChannelHasNoRoomForIsSentOnTheOther(t *testing.T) {
 	r := newRig(t, newLog(t), nil)
 	r.o.Channels["mail"] = dispatcher.Channel{
 		Sender: mail.sender("smtp_421"),
-		Policy: dispatcher.Policy{Tries: 2, Base: time.Millisecond, Rounds: []time.Duration{time.Millisecond}, Failures: 2, OpenFor: time.Second},
+		Policy: dispatcher.Policy{Tries: 2, Base: time.Millisecond, Rounds: []time.Duration{time.Millisecond}, Failures: 1, OpenFor: time.Hour},
 	}
-	d := r.running(t)
+	_, stop := run(t, r.o)
 	first := r.publish(letterTo("shuts it"))
-	r.until("it is shut", func(h history) bool {
-		return h.state(first).Waits == event.WaitBusy && channelStatus(d, "mail").Breaker == dispatcher.BreakerOpen
-	})
+	r.until("it is shut", func(h history) bool { return h.state(first).Waits == event.WaitBusy })
 	key := r.publish(r.both("1", "/ok"))
 	h := r.until("it waits", func(h history) bool { return h.state(key).Phase == event.PhaseWaiting })
 	require.Equal(t, []string{"claimed", "planned claimed", "tried:delivered waiting"}, h.facts(key))
@@ -64,7 +62,9 @@ func TestWhatOneChannelHasNoRoomForIsSentOnTheOther(t *testing.T) {
 	named := h.records[slices.IndexFunc(h.records, func(rec event.Record) bool { return rec.State.Planned && rec.Event.Key == key })].State.Claim.Messages
 	require.Len(t, named, 1, "no mail is left in doubt")
 
+	require.NoError(t, stop())
 	mail.Store(false)
+	r.running(t) // sees that it is well
 	h = r.ended(key, first)
 	require.Equal(t, []string{"claimed", "planned claimed", "tried:delivered waiting", "claimed", "tried:delivered settled"}, h.facts(key))
 	require.Equal(t, event.Counts{Created: 2, Delivered: 2}, h.state(key).Counts())

@@ -139,9 +139,9 @@ func TestAWakeUpTooManyOfAnEventThatIsSetAsideChangesNothing(t *testing.T) {
 	mail.Store(true)
 	r, _, js := newStranger(t)
 	r.o.Channels["mail"] = dispatcher.Channel{
-		Sender: mail.sender("smtp_421"), Policy: dispatcher.Policy{Tries: 1, Rounds: []time.Duration{time.Hour}, Failures: 1, OpenFor: 3 * time.Second},
+		Sender: mail.sender("smtp_421"), Policy: dispatcher.Policy{Tries: 1, Rounds: []time.Duration{time.Hour}, Failures: 1, OpenFor: time.Hour},
 	}
-	d := r.running(t)
+	d, stop := run(t, r.o)
 	first := r.publish(letterTo("shuts it"))
 	r.until("it waits", func(h history) bool { return h.state(first).Phase == event.PhaseWaiting })
 	key := r.publish(letterTo("1"))
@@ -149,10 +149,7 @@ func TestAWakeUpTooManyOfAnEventThatIsSetAsideChangesNothing(t *testing.T) {
 	wake := streams.Wakeup{Tenant: "acme", Key: key, Sequence: h.records[len(h.records)-1].Event.Sequence}
 	retries, err := js.Stream(t.Context(), streams.RetriesStream)
 	require.NoError(t, err)
-	require.Eventually(t, func() bool {
-		info, err := retries.Info(t.Context())
-		return err == nil && info.State.Msgs == 2
-	}, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return d.Status().Steps == 2 }, 10*time.Second, time.Millisecond) // both are put away
 	require.NoError(t, retries.Purge(t.Context()), "as if they were lost")
 	for range 3 {
 		steps := d.Status().Steps
@@ -161,7 +158,9 @@ func TestAWakeUpTooManyOfAnEventThatIsSetAsideChangesNothing(t *testing.T) {
 		require.Equal(t, 1, r.aside("mail"), "it is made up for")
 	}
 	require.Equal(t, []string{"waiting"}, r.all().facts(key))
+	require.NoError(t, stop())
 	mail.Store(false)
+	r.running(t)
 	require.Equal(t, []string{"waiting", "claimed", "planned tried:delivered settled"}, r.ended(key).facts(key))
 	r.emptied()
 	require.Equal(t, []string{"waiting", "claimed", "planned tried:delivered settled"}, r.all().facts(key))

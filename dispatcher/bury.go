@@ -66,7 +66,7 @@ func (d *Dispatcher) dropLetter(ctx context.Context, h history) error {
 // buryConflict keeps a second event that claims a known identity with another
 // body, under a key of its own. The history of the first is not touched.
 func (d *Dispatcher) buryConflict(ctx context.Context, del *streams.Delivery, h history) error {
-	stored, err := del.Event()
+	stored, err := d.otherCopy(ctx, del, h)
 	if err != nil {
 		return err
 	}
@@ -77,6 +77,14 @@ func (d *Dispatcher) buryConflict(ctx context.Context, del *streams.Delivery, h 
 		Detail: "the event " + string(h.ref.Key) + " has the same identity and another body",
 		At:     d.now(), Event: &stored.Ref, Envelope: &stored.Envelope, Data: stored.Envelope.Data,
 	})
+}
+
+// otherCopy returns the copy that a delivery, or a wake-up in its place, is about.
+func (d *Dispatcher) otherCopy(ctx context.Context, del *streams.Delivery, h history) (streams.StoredEvent, error) {
+	if del.FromEvents() {
+		return del.Event()
+	}
+	return d.copyOf(ctx, event.Ref{Key: h.ref.Key, Tenant: h.ref.Tenant, Sequence: del.Wakeup().Sequence})
 }
 
 // buryUnreadable keeps a message in EVENTS that is not an event of ours: some

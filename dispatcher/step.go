@@ -76,7 +76,11 @@ func (d *Dispatcher) step(ctx context.Context, del *streams.Delivery, had map[st
 		return err
 	}
 	for {
-		err := d.act(ctx, del, h, d.rules.decide(d.look(del, h, known)), had)
+		l, err := d.look(ctx, del, h, known)
+		if err != nil {
+			return err
+		}
+		err = d.act(ctx, del, h, d.rules.decide(l), had)
 		if err == nil || !errors.Is(err, errLookAgain) && !isConflict(err) {
 			return err
 		}
@@ -156,16 +160,25 @@ func (d *Dispatcher) stored(ctx context.Context, h history) (stored streams.Stor
 	return stored, err
 }
 
-func (d *Dispatcher) look(del *streams.Delivery, h history, known bool) look {
+func (d *Dispatcher) look(ctx context.Context, del *streams.Delivery, h history, known bool) (look, error) {
 	l := look{
 		known: known, ref: h.ref, state: h.state, at: h.at,
 		copied: del.FromEvents(), copySeq: del.Wakeup().Sequence,
 		lastDelivery: del.LastDelivery(), now: d.now(),
 	}
-	if ref, err := del.Ref(); l.copied && err == nil {
+	switch ref, err := del.Ref(); {
+	case l.copied && err == nil:
 		l.digest = ref.Digest
+	case !l.copied && known && l.copySeq != 0 && l.copySeq != h.ref.Sequence:
+		// A wake-up that took the place of another copy, see [streams.Delivery.PutBack].
+		other, err := d.copyOf(ctx, event.Ref{Key: h.ref.Key, Tenant: h.ref.Tenant, Sequence: l.copySeq})
+		if errors.Is(err, streams.ErrNotFound) || errors.Is(err, streams.ErrForeign) {
+			return l, nil
+		}
+		l.copied, l.digest = true, other.Ref.Digest
+		return l, err
 	}
-	return l
+	return l, nil
 }
 
 // act does what was decided.

@@ -1,6 +1,7 @@
 package dispatcher_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -78,4 +79,31 @@ func TestWakeUpsOfAWaitingEvent(t *testing.T) {
 // wakeupOf returns a wake-up of the first event in EVENTS.
 func wakeupOf(key event.Key) streams.Wakeup {
 	return streams.Wakeup{Tenant: "acme", Key: key, Sequence: 1}
+}
+
+func TestAWakeUpThatTookThePlaceOfAnotherCopyIsThatCopy(t *testing.T) {
+	r := newRig(t, newLog(t), nil)
+	first := r.order("1", "/ok")
+	other := r.order("1", "/other")
+	key := r.publish(first)
+	second, third := publishAgain(t, r.log, first), publishAgain(t, r.log, other)
+	ctx, cancel := context.WithCancel(t.Context())
+	require.NoError(t, r.log.Events.Consume(ctx, streams.ConsumeOptions{Workers: 1}, func(ctx context.Context, d *streams.Delivery) {
+		require.NoError(t, d.Ack(ctx)) // as a stop does with what it cannot put back any more
+		if d.Sequence() == third {
+			cancel()
+		}
+	}))
+	r.start(r.o)
+	wake := func(sequence uint64) {
+		require.NoError(t, r.log.Retries.Wake(r.within(10*time.Second), streams.Wakeup{Tenant: "acme", Key: key, Sequence: sequence}))
+	}
+	wake(1)
+	r.ended(key)
+	wake(second)
+	h := r.until("the second is a duplicate", func(h history) bool { return len(h.duplicates) == 1 })
+	require.Equal(t, second, h.duplicates[0].Sequence)
+	wake(third)
+	require.Equal(t, event.CauseIDConflict, waitForLetter(t, r, event.ConflictKey(key, event.Digest(other.Data))).Cause)
+	require.Equal(t, 1, r.sink.Count())
 }

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -23,7 +23,8 @@ type checker struct {
 	histories map[event.Key]*history
 	letters   map[string]int // how often each letter was written, by key and generation
 	audited   map[string]bool
-	copies    []event.Ref // what EVENTS was given
+	copies    []event.Ref     // what EVENTS was given
+	renewed   map[uint64]bool // copies that a wake-up took the place of
 }
 
 // history is what the log says about one event.
@@ -41,7 +42,26 @@ type history struct {
 }
 
 func newChecker(w *world) *checker {
-	return &checker{w: w, histories: map[event.Key]*history{}, letters: map[string]int{}, audited: map[string]bool{}}
+	c := &checker{w: w}
+	c.begin()
+	return c
+}
+
+// begin begins anew with what the log has now. After it has lost its end, it cannot
+// be held to what it does not know any more: 2 to 4 do not hold then.
+func (c *checker) begin() {
+	c.histories, c.letters, c.audited, c.copies = map[event.Key]*history{}, map[string]int{}, map[string]bool{}, nil
+	c.renewed = map[uint64]bool{}
+	for _, st := range c.w.server.streams {
+		for _, e := range st.entries {
+			c.stored(st, e)
+		}
+	}
+	for _, e := range c.w.events {
+		if h := c.history(e.key); h.copies == 0 && h.state.Phase == "" {
+			e.gone = e.accepted
+		}
+	}
 }
 
 func (c *checker) history(k event.Key) *history {
@@ -62,6 +82,10 @@ func (c *checker) stored(st *simStream, e *entry) {
 		c.copies = append(c.copies, event.Ref{Key: event.Key(h.Get(jetstream.MsgIDHeader)), Digest: event.Digest(e.data), Sequence: e.seq})
 	case streams.DeadLettersStream:
 		c.letter(e)
+	case streams.RetriesStream:
+		if seq, err := strconv.ParseUint(h.Get(streams.HeaderSequence), 10, 64); err == nil {
+			c.renewed[seq] = true
+		}
 	case streams.OutcomesStream:
 		if strings.HasPrefix(e.subject, "audit.") { // a duplicate, or what an operator did about a delivery
 			c.audited[h.Get(streams.HeaderRecordID)] = true
@@ -89,7 +113,10 @@ func (c *checker) letter(e *entry) {
 	}
 	// One that is over may come back, of a step that did not know: the steward
 	// removes it. That of a copy with another body comes with each of its deliveries.
-	if c.letters[name]++; c.letters[name] > 1 && !letters.Over(l.Generation, c.history(l.Key).state) && l.Cause != event.CauseIDConflict {
+	if c.letters[name]++; c.w.cut {
+		return
+	}
+	if c.letters[name] > 1 && !letters.Over(l.Generation, c.history(l.Key).state) && l.Cause != event.CauseIDConflict {
 		c.w.violate("a second dead letter for %s", name)
 	}
 }
@@ -99,7 +126,7 @@ func (c *checker) record(h *history, rec event.Record, at time.Time) {
 	name := c.w.nameOf(rec.Event.Key)
 	after, err := h.state.Fold(rec)
 	switch {
-	case rec.State.Revision != h.state.Revision+1 || err != nil:
+	case rec.State.Revision <= h.state.Revision || err != nil:
 		c.w.violate("two histories of %s: revision %d follows %d", name, rec.State.Revision, h.state.Revision)
 	case asJSON(after) != asJSON(rec.State):
 		c.w.violate("the facts about %s fold to another state: %s", name, asJSON(after))
@@ -137,7 +164,7 @@ func (c *checker) fact(h *history, rec event.Record, before event.State, f event
 // in doubt from there.
 func (c *checker) crash(h *history, rec event.Record, before event.State, f event.Crashed, at time.Time) {
 	name := c.w.nameOf(rec.Event.Key)
-	if before.Claim == nil || before.Claim.ID != f.Claim {
+	if before.Claim == nil || before.Claim.ID != f.Claim || c.w.cut {
 		return // it changes nothing
 	}
 	var owner *process
@@ -152,6 +179,7 @@ func (c *checker) crash(h *history, rec event.Record, before event.State, f even
 		c.w.violate("%s: nobody is %v", name, f.Owner)
 	case owner.dead, owner.ended && owner.lossy:
 	case at.Sub(since) > time.Minute && owner.troubled.After(since.Add(-10*time.Second)):
+	case c.w.astray.After(since.Add(-time.Hour)): // whoever went by that clock took it for over
 	default:
 		c.w.violate("%s is said to have crashed with %s, which lives and is well", owner.name, name)
 	}
@@ -176,6 +204,9 @@ func (c *checker) since(h *history, claim string) time.Time {
 // tried checks a call that a record tells of.
 func (c *checker) tried(h *history, rec event.Record, before event.State, f event.Tried) {
 	name := f.Message
+	if c.w.cut {
+		return
+	}
 	i := slices.IndexFunc(c.w.provider.calls, func(call *call) bool { return call.code == f.Code })
 	if h.told[f.Code]++; h.told[f.Code] > 1 {
 		c.w.violate("the call %s is told twice", f.Code)
@@ -200,6 +231,9 @@ func (c *checker) tried(h *history, rec event.Record, before event.State, f even
 
 // calls is called at the start of each call.
 func (c *checker) calls(call *call) {
+	if c.w.cut {
+		return
+	}
 	h := c.of(call)
 	if i := h.deliveredAt(call.message); i >= 0 {
 		// Late results may tell so between a look at the history and the call.
@@ -263,7 +297,7 @@ func (c *checker) of(call *call) *history {
 // discard.
 func (c *checker) told(operator string, key event.Key, generation int) {
 	h := c.history(key)
-	if generation == 0 {
+	if generation == 0 || c.w.cut {
 		return
 	}
 	if other, taken := h.words[generation]; taken {
@@ -279,7 +313,7 @@ func (c *checker) rests() bool { return c.unrest() == "" }
 func (c *checker) unrest() string {
 	text := ""
 	for _, e := range c.w.events {
-		if s := c.history(e.key).state; e.accepted && !s.Ended() {
+		if s := c.history(e.key).state; e.accepted && !e.gone && !s.Ended() {
 			text += fmt.Sprintf("%s is %s; ", e.name, cmp.Or(s.Phase, "without a record"))
 		}
 		if !e.accepted {
@@ -297,67 +331,6 @@ func (c *checker) unrest() string {
 		}
 	}
 	return text
-}
-
-// atTheEnd checks what must hold once nothing is left to be done.
-func (w *world) atTheEnd() {
-	w.server.mu.Lock()
-	defer w.server.mu.Unlock()
-	if w.broken == "" {
-		w.checker.atTheEnd()
-	}
-}
-
-func (c *checker) atTheEnd() {
-	for _, e := range c.w.events {
-		h := c.history(e.key)
-		dead := h.state.Phase == event.PhaseDead
-		if l := c.w.letterOf(e.key); dead != (l != nil && l.Generation == h.state.Generation) {
-			c.w.violate("%s is %s in generation %d, and its letter is %s", e.name, h.state.Phase, h.state.Generation, ofGeneration(l))
-		}
-		c.repeats(h)
-	}
-	for _, call := range c.w.provider.calls {
-		h := c.of(call)
-		if call.returned && !call.who.dead && !call.who.lossy && h.told[call.code] != 1 {
-			c.w.violate("the history does not tell of the call %s", call.code)
-		}
-	}
-	c.duplicates()
-}
-
-// repeats counts calls by idempotency key: each beyond the first must have been
-// said to be uncertain, or was refused.
-func (c *checker) repeats(h *history) {
-	calls := map[string]int{}
-	for _, call := range c.w.provider.calls {
-		if c.of(call) == h && call.arrived && !call.refused {
-			calls[call.key]++
-		}
-	}
-	for _, key := range slices.Sorted(maps.Keys(calls)) {
-		message, _, _ := strings.Cut(key, ".g")
-		if repeats := calls[key] - 1; repeats > h.doubts[message]+h.crashes {
-			c.w.violate("%s was repeated %d times and was uncertain %d times", key, repeats, h.doubts[message]+h.crashes)
-		}
-	}
-}
-
-// duplicates checks that every copy of an event beside the first is accounted for.
-func (c *checker) duplicates() {
-	for _, ref := range c.copies {
-		h := c.histories[ref.Key]
-		switch {
-		case ref.Sequence == h.ref.Sequence:
-		case ref.Digest == h.ref.Digest:
-			id := event.NewDuplicate(h.ref, event.StageDispatcher, streams.EventsStream, ref.Sequence, "", "", time.Time{}).ID
-			if !c.audited[id] && h.copies <= 10 { // those beyond are counted together
-				c.w.violate("the copy %d of %s is not in the audit", ref.Sequence, c.w.nameOf(ref.Key))
-			}
-		case c.letters[fmt.Sprintf("%s of generation 0", event.ConflictKey(ref.Key, ref.Digest))] == 0:
-			c.w.violate("the copy %d of %s has another body and no dead letter", ref.Sequence, c.w.nameOf(ref.Key))
-		}
-	}
 }
 
 func asJSON(v any) string {

@@ -14,12 +14,13 @@ type profile struct {
 	steps      int
 	mailless   bool
 	mailLimit  int           // calls at a time
+	wild       bool          // clocks may step further than they may differ by
 	breakers   bool          // channels whose calls fail are shut; who is first through is not the seed's to decide
 	keep       time.Duration // what has ended, in EVENTS
 	replicas   bool          // reads may be answered by replicas that lag behind
 
 	// Once in so many steps; 0: never.
-	kills, pauses, partitions, drains, clocks, floods, restarts, copies, operators, naps int
+	kills, pauses, partitions, drains, clocks, floods, restarts, copies, operators, naps, tails int
 	// Once in so many moves something else becomes of it than the usual; 0: never.
 	twists int
 }
@@ -28,10 +29,10 @@ func newProfile(r *rand.Rand) profile {
 	often := func(of ...int) int { return of[r.IntN(len(of))] }
 	return profile{
 		instances: 1 + r.IntN(2), workers: 1 + r.IntN(4), maxDeliver: 3 + r.IntN(10), steps: 40 + r.IntN(160),
-		mailless: r.IntN(3) == 0, mailLimit: often(1, 8), keep: []time.Duration{0, time.Minute}[r.IntN(2)], replicas: r.IntN(3) == 0,
+		mailless: r.IntN(3) == 0, mailLimit: often(1, 8), wild: r.IntN(3) == 0, keep: []time.Duration{0, time.Minute}[r.IntN(2)], replicas: r.IntN(3) == 0,
 		kills: often(0, 0, 60, 30, 15), pauses: often(0, 0, 80, 40), partitions: often(0, 0, 60, 30), drains: often(0, 0, 80, 40),
 		clocks: often(0, 0, 60), floods: often(0, 0, 80), restarts: often(0, 0, 60), copies: often(0, 30, 15), operators: often(0, 40, 20),
-		naps: often(40, 20, 10), twists: often(0, 40, 15, 7),
+		tails: often(0, 0, 0, 100), naps: often(40, 20, 10), twists: often(0, 40, 15, 7),
 	}
 }
 
@@ -118,6 +119,7 @@ func (w *world) fault() bool {
 		{w.clocks, w.stepClock},
 		{w.floods, w.flood},
 		{w.restarts, w.restartServer},
+		{w.tails, w.loseTail},
 		{w.copies, w.publishMore},
 		{w.operators, w.operateOnce},
 		{4, w.recover},
@@ -136,6 +138,7 @@ func (w *world) calm() {
 		return
 	}
 	w.calmed = true
+	w.setClocks()
 	w.tell("", "all is well from here on")
 	for w.resume() || w.reconnect() || w.makeRoom() || w.bootOne() {
 	}

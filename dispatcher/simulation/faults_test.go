@@ -2,9 +2,11 @@ package simulation
 
 import (
 	"fmt"
+	"maps"
 	"time"
 
 	"tidings/streams"
+	"tidings/streams/event"
 )
 
 // running returns the processes of instances that run.
@@ -90,7 +92,7 @@ func (w *world) drain(p *process) {
 	p.stop()
 }
 
-// stepClock moves a clock within what clocks may differ by.
+// stepClock moves a clock, as a rule within what clocks may differ by.
 func (w *world) stepClock() bool {
 	p := w.any(func(*process) bool { return true })
 	if p == nil {
@@ -99,6 +101,10 @@ func (w *world) stepClock() bool {
 	w.server.mu.Lock()
 	defer w.server.mu.Unlock()
 	p.clock = time.Duration(w.rand.IntN(4000)-2000) * time.Millisecond
+	if w.wild && w.rand.IntN(3) == 0 {
+		p.clock *= 100
+		w.astray = time.Now()
+	}
 	w.tell(p.name, "has its clock set, to be %s off", p.clock)
 	return true
 }
@@ -176,21 +182,35 @@ func (w *world) publishMore() bool {
 	return true
 }
 
-// operateOnce has one of two operators do something about a dead letter.
+// operateOnce has one of two operators do something about a dead letter, or about a
+// message that was not delivered.
 func (w *world) operateOnce() bool {
 	w.server.mu.Lock()
 	defer w.server.mu.Unlock()
-	all := w.deadLetters()
-	if len(all) == 0 {
+	d := deed{who: pick(w, []string{"ann", "ben"})}
+	if all := w.deadLetters(); len(all) > 0 && w.rand.IntN(4) > 0 {
+		d.what, d.key = pick(w, []string{"requeues", "requeues", "edits", "discards"}), w.keyOf(pick(w, all))
+		if w.nameOf(d.key) == string(d.key) {
+			d.what = "discards" // it is the letter of a copy, which is handed in at the door
+		}
+		w.edits++
+		d.data = fmt.Sprintf(`{"hooks":1,"body":"edit %d"}`, w.edits)
+		go w.operate(d)
+		return true
+	}
+	d.what = "retries"
+	var of []deed
+	for _, e := range w.events {
+		for _, m := range w.checker.history(e.key).state.Messages {
+			if m.State != event.MessageDelivered {
+				of = append(of, deed{who: d.who, what: d.what, key: e.key, message: " " + m.ID})
+			}
+		}
+	}
+	if len(of) == 0 {
 		return false
 	}
-	e := pick(w, all)
-	w.edits++
-	deed := pick(w, []string{"requeues", "requeues", "edits", "discards"})
-	if w.nameOf(w.keyOf(e)) == string(w.keyOf(e)) {
-		deed = "discards" // it is the letter of a copy, which is handed in at the door
-	}
-	go w.operate(pick(w, []string{"ann", "ben"}), deed, fmt.Sprintf(`{"hooks":1,"body":"edit %d"}`, w.edits), w.keyOf(e))
+	go w.operate(pick(w, of))
 	return true
 }
 
@@ -259,4 +279,52 @@ func (w *world) bootOne() bool {
 		return true
 	}
 	return false
+}
+
+// setClocks sets all clocks right.
+func (w *world) setClocks() {
+	w.server.mu.Lock()
+	defer w.server.mu.Unlock()
+	for _, p := range w.processes {
+		p.clock = min(max(p.clock, -2*time.Second), 2*time.Second)
+	}
+}
+
+// loseTail has the log lose its end, as a power cut may where appends do not wait for
+// the disk. Everybody who knew of it is gone too. What it numbered is numbered anew.
+func (w *world) loseTail() bool {
+	for _, p := range w.running() {
+		w.kill(p)
+	}
+	w.server.mu.Lock()
+	defer w.server.mu.Unlock()
+	w.cut = true
+	for _, m := range w.moves {
+		_ = m.who == nil || m.gone() // nobody waits for the others
+	}
+	w.moves = nil
+	for _, l := range w.people.links {
+		_ = l.Close()
+	}
+	w.people.links = nil
+	for _, st := range w.server.streams {
+		n := min(w.rand.IntN(4), len(st.entries))
+		st.entries = st.entries[:len(st.entries)-n]
+		last := uint64(0)
+		if n := len(st.entries); n > 0 {
+			last = st.entries[n-1].seq
+		}
+		w.tell("", "a power cut: %s loses %d entries, and goes on after %d", st.cfg.Name, n, last)
+		st.last = last
+		clear(st.ids)
+		for _, c := range w.server.consumers {
+			if c.stream == st {
+				c.next = min(c.next, last+1)
+				maps.DeleteFunc(c.pending, func(seq uint64, _ *delivered) bool { return seq > last })
+			}
+		}
+	}
+	clear(w.walked)
+	w.checker.begin()
+	return true
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"tidings/dispatcher/letters"
@@ -65,34 +66,44 @@ func usurper(e *published) *published {
 	return &other
 }
 
-// operate has an operator do something about a dead letter.
-func (w *world) operate(operator, deed, payload string, key event.Key) {
+// deed is what an operator does.
+type deed struct {
+	who, what string
+	key       event.Key
+	data      string // of an edit
+	message   string // of a retry
+}
+
+// operate has an operator do something about a dead letter or a message.
+func (w *world) operate(d deed) {
 	log := w.people.log
-	desk := letters.New(letters.Options{Outcomes: log.Outcomes, Letters: log.DeadLetters, Events: log.Events, Waker: log.Retries})
+	desk := letters.New(letters.Options{
+		Outcomes: log.Outcomes, Letters: log.DeadLetters, Events: log.Events, Waker: log.Retries,
+		Planner: planner{w.people}, Suppressions: suppressions{w.people},
+	})
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	target, word := letters.Target{Tenant: "t", Key: key}, letters.Word{Operator: operator, Reason: "it must be"}
-	generation, err := 0, error(nil)
-	switch deed {
-	case "requeues", "edits":
-		var done letters.Requeued
-		if deed == "edits" {
-			done, err = desk.Edit(ctx, target, word, letters.Change{Data: []byte(payload)})
-		} else {
-			done, err = desk.Requeue(ctx, target, word)
-		}
-		generation = done.Generation
+	target, word := letters.Target{Tenant: "t", Key: d.key}, letters.Word{Operator: d.who, Reason: "it must be"}
+	var done letters.Requeued
+	var err error
+	switch d.what {
+	case "requeues":
+		done, err = desk.Requeue(ctx, target, word)
+	case "edits":
+		done, err = desk.Edit(ctx, target, word, letters.Change{Data: []byte(d.data)})
+	case "retries":
+		done, err = desk.Retry(ctx, letters.Message{Tenant: "t", Key: d.key, ID: strings.TrimSpace(d.message)}, word, true)
 	case "discards":
 		_, err = desk.Discard(ctx, target, word)
 	}
 	w.server.mu.Lock()
 	defer w.server.mu.Unlock()
 	if err != nil {
-		w.tell(operator, "%s %s, and is told: %v", deed, w.nameOf(key), err)
+		w.tell(d.who, "%s %s%s, and is told: %v", d.what, w.nameOf(d.key), d.message, err)
 		return
 	}
-	w.tell(operator, "%s %s, now in generation %d", deed, w.nameOf(key), generation)
-	w.checker.told(operator, key, generation)
+	w.tell(d.who, "%s %s%s, now in generation %d", d.what, w.nameOf(d.key), d.message, done.Generation)
+	w.checker.told(d.who, d.key, done.Generation)
 }
 
 // deadLetters returns the letters that are there.

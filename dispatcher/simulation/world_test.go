@@ -34,7 +34,9 @@ type world struct {
 	knock     chan struct{} // holds a token after something arrived
 	processes []*process
 	boots     int
-	calmed    bool // nothing goes wrong any more
+	calmed    bool      // nothing goes wrong any more
+	astray    time.Time // when a clock went further off than clocks may
+	cut       bool      // the log lost its end
 	edits     int
 	walked    map[string]uint64 // how far each instance's steward has walked EVENTS
 	people    *process          // producers and operators
@@ -283,6 +285,7 @@ type published struct {
 	envelope event.Envelope
 	key      event.Key
 	accepted bool
+	gone     bool // with the end of the log
 }
 
 // name says in words what an entry is about.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"time"
 
 	"tidings/dispatcher/channel"
@@ -90,11 +91,16 @@ func (o *outlet) send(ctx context.Context, m channel.Message) (channel.Receipt, 
 
 const codePanic = "panic"
 
+// panicError is a panic of a sender.
+type panicError struct{ reason, stack string }
+
+func (e *panicError) Error() string { return "the sender panicked: " + e.reason }
+
 // safeSend turns a panic of a sender into an unknown fate: it may have sent.
 func safeSend(ctx context.Context, s channel.Sender, m channel.Message) (receipt channel.Receipt, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = channel.Unknown(codePanic, fmt.Errorf("the sender panicked: %v", r))
+			err = channel.Unknown(codePanic, &panicError{reason: fmt.Sprint(r), stack: string(debug.Stack())})
 		}
 	}()
 	return s.Send(ctx, m)

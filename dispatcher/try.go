@@ -2,6 +2,7 @@ package dispatcher
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -179,6 +180,10 @@ func (w *work) call(ctx context.Context, ch *seat, m event.Message, round, try i
 	defer cancel()
 	started := w.now()
 	receipt, err := ch.send(callCtx, outgoing(w.ref, w.plan[m.ID], w.state.IdempotencyKey(m.ID)))
+	if p, panicked := errors.AsType[*panicError](err); panicked {
+		w.logger.Error("a sender panicked: its message may be sent", "channel", m.Channel, "key", w.ref.Key, "message", m.ID,
+			"reason", p.reason, "stack", p.stack)
+	}
 	result, code, after := channel.Classify(err)
 	if err == nil {
 		code = receipt.Code

@@ -3,6 +3,7 @@ package streams_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -160,6 +161,35 @@ func TestDeadLetters(t *testing.T) {
 		require.ErrorAs(t, err, &tooLarge)
 		require.Equal(t, "headers", tooLarge.What)
 	})
+}
+
+// Nothing is evicted to make room: who writes a letter waits, and says so.
+func TestLettersAreRefusedWhenThereIsNoRoomAndNoneIsForgotten(t *testing.T) {
+	l := streamstest.New(t, func(o *streams.Options) { o.DeadLettersMaxBytes = 64 << 10 })
+	large := func(id string, generation int) event.Letter {
+		l := letter(id, generation)
+		l.Data = make([]byte, 8<<10)
+		return l
+	}
+	stored := 0
+	for ; ; stored++ {
+		_, _, err := l.DeadLetters.Put(t.Context(), large(fmt.Sprint(stored), 0))
+		if errors.Is(err, streams.ErrFull) {
+			break
+		}
+		require.NoError(t, err)
+	}
+	require.Greater(t, stored, 2)
+	for i := range stored {
+		_, _, err := l.DeadLetters.Get(t.Context(), "acme", ref(fmt.Sprint(i)).Key)
+		require.NoError(t, err)
+	}
+	_, at, err := l.DeadLetters.Get(t.Context(), "acme", ref("0").Key)
+	require.NoError(t, err)
+	require.NoError(t, l.DeadLetters.Remove(t.Context(), at))
+	_, created, err := l.DeadLetters.Put(t.Context(), large("another", 0))
+	require.NoError(t, err, "an operator who deals with one makes room")
+	require.True(t, created)
 }
 
 func TestALetterIsSaidOnceInTheLog(t *testing.T) {

@@ -104,6 +104,9 @@ func (d *Desk) readable(ctx context.Context, l event.Letter, c Change) (reading,
 	case l.LetterObject != nil && l.Delivery == nil:
 		return reading{}, &RefusedError{l.Cause, "its headers are damaged"}
 	}
+	if d.o.Door == nil {
+		return reading{}, &RefusedError{l.Cause, "deliveries are not taken in here"}
+	}
 	e, key, err := d.o.Door.Read(l, c)
 	if err != nil || key == "" {
 		return reading{envelope: e}, err

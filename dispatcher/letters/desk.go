@@ -33,13 +33,13 @@ type Waker interface {
 	Wake(ctx context.Context, w streams.Wakeup) error
 }
 
-// Options are what a Desk needs. Now and Logger alone have defaults.
+// Options are what a Desk needs. Door, Now and Logger alone have defaults.
 type Options struct {
 	Outcomes     Outcomes
 	Letters      Store
 	Events       Events
 	Waker        Waker
-	Door         Door
+	Door         Door // nil: deliveries are refused
 	Planner      Planner
 	Suppressions Suppressions
 	Now          func() time.Time // nil: time.Now

@@ -52,7 +52,8 @@ func TestTheDispatcherIsReadyUnlessAllStandsStill(t *testing.T) {
 }
 
 // An event whose schedule was lost, as by a crash between the record and the
-// schedule, is found in the ledger and woken.
+// schedule, is found in the ledger and woken; and so is one that an operator requeued,
+// whose process died before it could wake it.
 func TestTheStewardWakesWhatTheLedgerCallsOverdue(t *testing.T) {
 	log := streamstest.New(t)
 	s, err := store.Open(filepath.Join(t.TempDir(), "ledger.db"), store.Options{})
@@ -74,6 +75,17 @@ func TestTheStewardWakesWhatTheLedgerCallsOverdue(t *testing.T) {
 		return ref
 	}
 	lost := waits("lost", past)
+	requeued := waits("requeued", time.Now().Add(time.Hour))
+	var after uint64
+	for _, facts := range [][]event.Fact{{event.Dead{Cause: event.CausePanic}}, {event.Requeued{Generation: 1, Operator: "ann"}}} {
+		last, err := log.Outcomes.Last(t.Context(), "acme", requeued.Key)
+		require.NoError(t, err)
+		rec := event.NewRecord(requeued, last.Record.State, past, facts...)
+		at, err := log.Outcomes.Append(t.Context(), rec, last.Sequence)
+		require.NoError(t, err)
+		after = at.Sequence
+	}
+	require.NoError(t, p.CaughtUp(t.Context(), after))
 	waits("not due yet", time.Now().Add(time.Hour))
 
 	streamstest.Run(t, steward.New(steward.Options{
@@ -82,11 +94,15 @@ func TestTheStewardWakesWhatTheLedgerCallsOverdue(t *testing.T) {
 	}).Run)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	woken := make(chan streams.Wakeup, 1)
-	err = log.Retries.Consume(ctx, streams.ConsumeOptions{Workers: 1}, func(_ context.Context, d *streams.Delivery) {
-		woken <- d.Wakeup()
-		cancel()
+	woken := map[streams.Wakeup]bool{}
+	err = log.Retries.Consume(ctx, streams.ConsumeOptions{Workers: 1}, func(ctx context.Context, d *streams.Delivery) {
+		if woken[d.Wakeup()] = true; len(woken) == 2 {
+			cancel()
+		}
+		_ = d.Ack(ctx)
 	})
 	require.NoError(t, err)
-	require.Equal(t, streams.Wakeup{Tenant: "acme", Key: lost.Key, Sequence: 7}, <-woken)
+	require.Equal(t, map[streams.Wakeup]bool{
+		{Tenant: "acme", Key: lost.Key, Sequence: 7}: true, {Tenant: "acme", Key: requeued.Key, Sequence: 7}: true,
+	}, woken)
 }

@@ -196,11 +196,11 @@ func TestBatchWhenTheLogStops(t *testing.T) {
 			return door.Accept(ctx, a)
 		})
 		w.serve()
-		events := append(orders(300), "17")
+		events := append(orders(900), "17")
 		res := w.postBatch("[" + strings.Join(events, ",") + "]")
 		require.Contains(t, problem(t, res, http.StatusServiceUnavailable), "send the batch again; those of its events that are stored are recognised")
 		require.Equal(t, "5", res.Header.Get("Retry-After"))
-		require.Less(t, int(calls.Load()), 300, "the rest is not tried")
+		require.Less(t, int(calls.Load()), 900, "the rest is not tried")
 
 		server.Start()
 		require.Eventually(t, func() bool { // the connection comes back
@@ -209,9 +209,9 @@ func TestBatchWhenTheLogStops(t *testing.T) {
 		}, 30*time.Second, 10*time.Millisecond)
 		stored, _, _ := w.counts()
 		require.NotZero(t, stored)
-		require.Less(t, stored, uint64(300))
+		require.Less(t, stored, uint64(900))
 		got := w.batch(events...)
-		require.Len(t, got, 301)
+		require.Len(t, got, 901)
 		duplicates, keys := 0, map[event.Key]bool{}
 		for _, a := range got {
 			keys[a.Key] = true
@@ -219,10 +219,10 @@ func TestBatchWhenTheLogStops(t *testing.T) {
 				duplicates++
 			}
 		}
-		require.Len(t, keys, 301)
+		require.Len(t, keys, 901)
 		require.Equal(t, int(stored), duplicates)
-		require.Equal(t, event.CauseUndecodable, got[300].Quarantined)
-		w.hasCounts(300, 1, int(stored))
+		require.Equal(t, event.CauseUndecodable, got[900].Quarantined)
+		w.hasCounts(900, 1, int(stored))
 	})
 	t.Run("a log that is full says so", func(t *testing.T) {
 		w := newWorld(t)

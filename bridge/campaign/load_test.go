@@ -32,9 +32,10 @@ type load struct {
 func eventID(n int) string { return fmt.Sprintf("e-%06d", n) }
 
 const (
-	batches    = 20 // a second
-	maxBatch   = 1000
-	reconnects = 50 * time.Millisecond
+	batches         = 20 // a second
+	maxBatch        = 1000
+	reconnects      = 50 * time.Millisecond
+	confirmedWithin = 30 * time.Second
 )
 
 // run publishes rate events a second until ctx is done. When it returns, all
@@ -94,11 +95,19 @@ func (l *load) try(events []int) (open []int) {
 			break // the connection is gone, and with it the confirmations before
 		}
 	}
+	// Waiting ends when the channel does, but not for what was published while it
+	// was ending: the library answers that never.
+	ctx, cancel := context.WithTimeout(context.Background(), confirmedWithin)
+	defer cancel()
 	for i, c := range confirms {
-		// Wait ends when the channel does.
-		if c == nil || !c.Wait() {
+		if c == nil {
+			open = append(open, events[i])
+		} else if ok, err := c.WaitContext(ctx); err != nil || !ok {
 			open = append(open, events[i])
 		}
+	}
+	if ctx.Err() != nil {
+		l.disconnect() // a confirmation that comes now is nobody's
 	}
 	select {
 	case <-l.returned: // some were in no queue, and are confirmed all the same

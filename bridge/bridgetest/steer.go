@@ -60,6 +60,15 @@ func (n *Node) StartApp(ctx context.Context) error {
 	return awaitReady(ctx, n.url, nil)
 }
 
+// Flush makes the node write to disk which quorum queues it has. RabbitMQ 3.10 does so seconds after
+// a queue was declared, with confirmed messages in it perhaps: killed before, it comes back with the
+// queue empty and, often, without a leader. A test that counts what is left after [Node.Kill] calls
+// it before, so as to count its own losses only.
+func (n *Node) Flush(ctx context.Context) error {
+	_, err := n.Ctl(ctx, "eval", "[dets:sync(T) || T <- dets:all()].")
+	return err
+}
+
 // Kill ends the node as a crash would, and keeps what it stored. Every vhost of the node is hit.
 func (n *Node) Kill() error {
 	n.mu.Lock()

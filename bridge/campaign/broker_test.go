@@ -34,6 +34,7 @@ func TestRabbitMQ(t *testing.T) {
 	t.Run("is killed and started under load", func(t *testing.T) {
 		s := newSite(t, node)
 		s.backlog(2000)
+		require.NoError(t, node.Flush(t.Context()))
 		s.spawn()
 		stop := s.produce(100)
 		s.untilFullHand()

@@ -2,7 +2,9 @@ package campaign_test
 
 import (
 	"context"
+	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -26,6 +28,7 @@ const (
 // producer and a bridge process.
 type site struct {
 	*testing.T
+	node     *bridgetest.Node
 	vhost    *bridgetest.Vhost
 	settings settings
 	load     *load
@@ -47,7 +50,7 @@ func newSite(t *testing.T, node *bridgetest.Node) *site {
 
 func siteWithoutQueue(t *testing.T, node *bridgetest.Node) *site {
 	t.Helper()
-	s := &site{T: t, vhost: node.Vhost(t)}
+	s := &site{T: t, node: node, vhost: node.Vhost(t)}
 	s.settings = settings{
 		Dir: t.TempDir(),
 		Bridge: bridge.Config{
@@ -99,6 +102,21 @@ func (s *site) ready() (n int) {
 		n = q.Messages
 		return err
 	})
+	return n
+}
+
+// held returns how many messages a quorum queue has, ready or not. It asks the
+// queue itself, which takes a while: what is on its way to a consumer is neither
+// ready nor in the consumer's hand, and RabbitMQ's own figure of it is seconds old.
+// Of a classic queue it knows nothing.
+func (s *site) held() (n int) {
+	s.Helper()
+	const query = `Queue = '%s_%s', case whereis(Queue) of undefined -> 0;
+		_ -> {ok, {_, N}, _} = ra:leader_query({Queue, node()}, fun rabbit_fifo:query_messages_total/1), N end.`
+	out, err := s.node.Ctl(s.Context(), "eval", fmt.Sprintf(query, s.vhost.Name, queueName))
+	require.NoError(s, err)
+	n, err = strconv.Atoi(strings.TrimSpace(out))
+	require.NoError(s, err)
 	return n
 }
 
@@ -154,7 +172,9 @@ func (s *site) untilAcked(n int) {
 // finish lets the bridge take what is left, ends it, and counts.
 func (s *site) finish() tally {
 	s.Helper()
-	s.until("the end of the work", func(b bridge.Status) bool { return b.Ready() && b.InHand == 0 && s.ready() == 0 })
+	s.until("the end of the work", func(b bridge.Status) bool {
+		return b.Ready() && b.InHand == 0 && s.ready() == 0 && s.held() == 0
+	})
 	s.process.terminate()
 	t := s.count()
 	s.done.confirmed, s.done.again = s.confirmed(), int(s.load.again.Load())

@@ -78,7 +78,10 @@ func TestWhileAProviderIsDownItsEventsWaitAndBurnNothing(t *testing.T) {
 	r := newRig(t, newLog(t, relaxed), nil)
 	r.o.Channels["mail"] = dispatcher.Channel{
 		Sender: mail.sender("smtp_421"),
-		Policy: dispatcher.Policy{Base: time.Millisecond, Rounds: []time.Duration{time.Millisecond}, Concurrency: 8, Failures: 5, OpenFor: 100 * time.Millisecond},
+		Policy: dispatcher.Policy{
+			Tries: 10, // five failures shut it, so none has used up a round by then
+			Base:  time.Millisecond, Rounds: []time.Duration{time.Millisecond}, Concurrency: 8, Failures: 5, OpenFor: 100 * time.Millisecond,
+		},
 	}
 	d := r.running(t)
 	var keys []event.Key

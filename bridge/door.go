@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -208,7 +209,8 @@ func (d *Door) known(ctx context.Context, a *Arrival, accepted streams.Accepted)
 }
 
 // first returns the event that was there before. Where its copy is gone, it has
-// ended, and its history says what it was. Without either, it was what came now.
+// ended, and its history says what it was. Without either, it was what came now;
+// so was its body where the history does not know that, as after a recovery.
 func (d *Door) first(ctx context.Context, e event.Envelope, accepted streams.Accepted) (streams.StoredEvent, error) {
 	stored, err := d.opts.Events.Get(ctx, accepted.Sequence)
 	if !errors.Is(err, streams.ErrNotFound) {
@@ -218,7 +220,9 @@ func (d *Door) first(ctx context.Context, e event.Envelope, accepted streams.Acc
 	if errors.Is(err, streams.ErrNotFound) {
 		return streams.StoredEvent{Ref: d.ref(e, accepted)}, nil
 	}
-	return streams.StoredEvent{Ref: last.Record.Event}, err
+	ref := last.Record.Event
+	ref.Digest = cmp.Or(ref.Digest, event.Digest(e.Data))
+	return streams.StoredEvent{Ref: ref}, err
 }
 
 func (d *Door) ref(e event.Envelope, accepted streams.Accepted) event.Ref {

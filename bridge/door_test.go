@@ -182,6 +182,19 @@ func TestDoorKnowsEvents(t *testing.T) {
 		require.Equal(t, `{"n":2}`, string(p.letters()[0].Data))
 		require.True(t, p.accept(arrival("a")).Duplicate, "the event itself is still a repeat")
 	})
+	t.Run("also if their copy is gone, and their history knows no body", func(t *testing.T) {
+		p := newPorch(t)
+		p.accept(arrival("a"))
+		ref := p.events()[0].Ref
+		ref.Digest = ""
+		restored := event.NewRecord(ref, event.State{}, noon, event.Restored{From: event.FromLedger}, event.Planned{Nothing: event.NoRecipient}, event.Settled{})
+		_, err := p.log.Outcomes.Append(t.Context(), restored, 0)
+		require.NoError(t, err)
+		p.accept(arrival("b"))
+		require.NoError(t, p.log.Events.Trim(t.Context(), 2))
+		require.True(t, p.accept(arrival("a")).Duplicate)
+		require.Empty(t, p.letters())
+	})
 	t.Run("from one source only as long as sources count", func(t *testing.T) {
 		p := newPorch(t)
 		other := arrival("a")

@@ -3,7 +3,6 @@ package event
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 )
@@ -268,36 +267,98 @@ type Facts []Fact
 
 // MarshalJSON implements json.Marshaler.
 func (fs Facts) MarshalJSON() ([]byte, error) {
-	out := []byte{'['}
-	for i, f := range fs {
-		raw, err := marshalFact(f)
-		if err != nil {
-			return nil, fmt.Errorf("encode fact %s: %w", f.FactKind(), err)
-		}
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = append(out, raw...)
-	}
-	return append(out, ']'), nil
-}
-
-func marshalFact(f Fact) ([]byte, error) {
-	if u, ok := f.(UnknownFact); ok {
-		if len(u.Raw) == 0 {
-			return nil, errors.New("it has no raw JSON to keep")
-		}
-		return u.Raw, nil
-	}
-	body, err := encodeJSON(f)
+	objects, err := fs.objects()
 	if err != nil {
 		return nil, err
 	}
-	head := `{"fact":"` + string(f.FactKind()) + `"`
-	if len(body) > len("{}") {
-		head += ","
+	return encodeJSON(objects)
+}
+
+// objects returns the facts in the form in which they are encoded.
+func (fs Facts) objects() ([]any, error) {
+	objects := make([]any, len(fs))
+	for i, f := range fs {
+		if u, ok := f.(UnknownFact); ok && len(u.Raw) == 0 {
+			return nil, fmt.Errorf("encode fact %s: it has no raw JSON to keep", f.FactKind())
+		}
+		objects[i] = object(f)
 	}
-	return append([]byte(head), body[1:]...), nil
+	return objects, nil
+}
+
+// object returns what is encoded as the fields of a fact behind its kind.
+func object(f Fact) any {
+	switch kind := f.FactKind(); f := f.(type) {
+	case Claimed:
+		return struct {
+			Kind FactKind `json:"fact"`
+			Claimed
+		}{kind, f}
+	case Crashed:
+		return struct {
+			Kind FactKind `json:"fact"`
+			Crashed
+		}{kind, f}
+	case Planned:
+		return struct {
+			Kind FactKind `json:"fact"`
+			Planned
+		}{kind, f}
+	case Tried:
+		return struct {
+			Kind FactKind `json:"fact"`
+			Tried
+		}{kind, f}
+	case Withheld:
+		return struct {
+			Kind FactKind `json:"fact"`
+			Withheld
+		}{kind, f}
+	case GaveUp:
+		return struct {
+			Kind FactKind `json:"fact"`
+			GaveUp
+		}{kind, f}
+	case Expired:
+		return struct {
+			Kind FactKind `json:"fact"`
+			Expired
+		}{kind, f}
+	case Waiting:
+		return struct {
+			Kind FactKind `json:"fact"`
+			Waiting
+		}{kind, f}
+	case Settled:
+		return struct {
+			Kind FactKind `json:"fact"`
+			Settled
+		}{kind, f}
+	case Dead:
+		return struct {
+			Kind FactKind `json:"fact"`
+			Dead
+		}{kind, f}
+	case Requeued:
+		return struct {
+			Kind FactKind `json:"fact"`
+			Requeued
+		}{kind, f}
+	case Discarded:
+		return struct {
+			Kind FactKind `json:"fact"`
+			Discarded
+		}{kind, f}
+	case Restored:
+		return struct {
+			Kind FactKind `json:"fact"`
+			Restored
+		}{kind, f}
+	case UnknownFact:
+		return f.Raw
+	default:
+		return f
+	}
 }
 
 // encodeJSON is json.Marshal without the escapes for HTML, which would rewrite
@@ -332,20 +393,36 @@ func (fs *Facts) UnmarshalJSON(data []byte) error {
 }
 
 func unmarshalFact(raw json.RawMessage) (Fact, error) {
+	kind, err := kindOfFact(raw)
+	if err != nil {
+		return nil, err
+	}
+	decode, known := factDecoders[kind]
+	if !known {
+		return UnknownFact{Kind: kind, Raw: raw}, nil
+	}
+	return decode(raw)
+}
+
+// kindOfFact returns the kind of an encoded fact. What this package writes begins
+// with it, so that there is nothing else to decode.
+func kindOfFact(raw []byte) (FactKind, error) {
+	if rest, ok := bytes.CutPrefix(raw, []byte(`{"fact":"`)); ok {
+		kind, _, _ := bytes.Cut(rest, []byte(`"`))
+		if _, known := factDecoders[FactKind(kind)]; known {
+			return FactKind(kind), nil
+		}
+	}
 	var head struct {
 		Kind FactKind `json:"fact"`
 	}
 	if err := json.Unmarshal(raw, &head); err != nil {
-		return nil, err
+		return "", err
 	}
 	if head.Kind == "" {
-		return nil, fmt.Errorf(`no "fact" member`)
+		return "", fmt.Errorf(`no "fact" member`)
 	}
-	decode, known := factDecoders[head.Kind]
-	if !known {
-		return UnknownFact{Kind: head.Kind, Raw: raw}, nil
-	}
-	return decode(raw)
+	return head.Kind, nil
 }
 
 // factDecoders is read-only after initialisation.

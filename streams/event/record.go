@@ -152,11 +152,26 @@ func NewDuplicate(ref Ref, stage Stage, stream string, sequence uint64, nonce, d
 
 // EncodeRecord returns the JSON of a record.
 func EncodeRecord(r Record) ([]byte, error) {
-	data, err := encodeJSON(r)
-	if err != nil {
-		return nil, fmt.Errorf("encode record %s of event %s: %w", r.ID, r.Event.Key, err)
+	facts, err := r.Facts.objects()
+	if err == nil {
+		var data []byte
+		if data, err = encodeJSON(encodedRecord{r.ID, r.Schema, r.Kind, r.At, r.Event, facts, r.State}); err == nil {
+			return data, nil
+		}
 	}
-	return data, nil
+	return nil, fmt.Errorf("encode record %s of event %s: %w", r.ID, r.Event.Key, err)
+}
+
+// encodedRecord is a Record whose facts the encoder writes itself, once: what a
+// MarshalJSON returns, it reads and writes again.
+type encodedRecord struct {
+	ID     string    `json:"id"`
+	Schema int       `json:"schema"`
+	Kind   Kind      `json:"kind"`
+	At     time.Time `json:"at"`
+	Event  Ref       `json:"event"`
+	Facts  []any     `json:"facts"`
+	State  State     `json:"state"`
 }
 
 // DecodeRecord reads the JSON of a record, of this or a later schema.

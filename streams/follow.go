@@ -37,6 +37,8 @@ func (s *stream) Follow(ctx context.Context, from uint64, handle func(Entry) err
 			return ctx.Err()
 		case ok:
 			return stop.err
+		case isPlace(err):
+			return err
 		}
 		if f.next > before {
 			pause.Reset()
@@ -93,11 +95,12 @@ func (f *follower) follow(ctx context.Context) error {
 func (f *follower) consumer(ctx context.Context) (jetstream.Consumer, error) {
 	ctx, cancel := withAckWait(ctx, f.nc)
 	defer cancel()
-	return f.js.CreateConsumer(ctx, f.name, jetstream.ConsumerConfig{
+	c, err := f.js.CreateConsumer(ctx, f.name, jetstream.ConsumerConfig{
 		AckPolicy:     jetstream.AckNonePolicy,
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: f.next,
 		MemoryStorage: true, Replicas: 1, InactiveThreshold: followerAge,
 	})
+	return c, placeError(err)
 }
 
 // take hands one entry on, if it is the delivered-th of its consumer.

@@ -11,11 +11,11 @@ import (
 
 // Nothing here cuts the power, so what can be checked is what the server is told.
 func TestDurabilityIsWhatTheServerIsTold(t *testing.T) {
-	strict, err := Options{StoreDir: "x"}.server()
+	strict, _, err := Options{StoreDir: "x"}.server()
 	require.NoError(t, err)
 	require.True(t, strict.SyncAlways, "strict is the default")
 
-	relaxed, err := Options{StoreDir: "x", Durability: streams.Relaxed}.server()
+	relaxed, _, err := Options{StoreDir: "x", Durability: streams.Relaxed}.server()
 	require.NoError(t, err)
 	require.False(t, relaxed.SyncAlways)
 	require.Equal(t, time.Second, relaxed.SyncInterval)

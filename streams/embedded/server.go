@@ -33,6 +33,9 @@ type Options struct {
 	// Listen is a loopback address such as 127.0.0.1:4222 where local programs
 	// may connect, with all rights. Empty: none can; this process always can.
 	Listen string
+	// Followers lets other programs follow OUTCOMES, and only that, once
+	// [Server.OpenFollowers] is called. Not together with Listen. Nil: none.
+	Followers *Followers
 	// MaxStore is how much JetStream may use of the disk, in bytes. It must
 	// allow for the sizes of all streams together. Zero: 24 GiB.
 	MaxStore int64
@@ -54,6 +57,9 @@ const (
 type Server struct {
 	ns     *server.Server
 	logger *slog.Logger
+	gate   *gate         // nil: no followers
+	fatal  <-chan string // the first fatal error
+	conns  []*nats.Conn  // for followers
 	stop   sync.Once
 }
 
@@ -63,7 +69,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	options, err := o.server()
+	options, gate, err := o.server()
 	if err != nil {
 		return nil, fmt.Errorf("start embedded nats-server: %w", err)
 	}
@@ -73,7 +79,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	}
 	log := newBridge(o.Logger)
 	ns.SetLoggerV2(log, false, false, false)
-	s := &Server{ns: ns, logger: o.Logger}
+	s := &Server{ns: ns, logger: o.Logger, gate: gate, fatal: log.fatal}
 	if err := s.start(ctx, log.fatal); err != nil {
 		s.Shutdown()
 		return nil, fmt.Errorf("start embedded nats-server in %s: %w", o.StoreDir, err)
@@ -110,7 +116,27 @@ func (s *Server) start(ctx context.Context, fatal <-chan string) error {
 	}
 }
 
-func (o Options) server() (*server.Options, error) {
+func (o Options) server() (*server.Options, *gate, error) {
+	so, err := o.base()
+	if err != nil {
+		return nil, nil, err
+	}
+	switch {
+	case o.Listen != "" && o.Followers != nil:
+		return nil, nil, errors.New("either local programs with all rights, or followers")
+	case o.Listen != "":
+		return so, nil, o.open(so)
+	case o.Followers == nil:
+		return so, nil, nil
+	}
+	g, err := newGate(*o.Followers)
+	if err != nil {
+		return nil, nil, err
+	}
+	return so, g, g.apply(so)
+}
+
+func (o Options) base() (*server.Options, error) {
 	if o.StoreDir == "" {
 		return nil, errors.New("no directory for the streams")
 	}
@@ -127,18 +153,19 @@ func (o Options) server() (*server.Options, error) {
 	} else {
 		so.SyncInterval = relaxedSync
 	}
-	if o.Listen == "" {
-		return so, nil
-	}
+	return so, nil
+}
+
+func (o Options) open(so *server.Options) error {
 	host, port, err := loopback(o.Listen)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	so.DontListen, so.Host, so.Port = false, host, port
 	if port == 0 {
 		so.Port = server.RANDOM_PORT
 	}
-	return so, nil
+	return nil
 }
 
 // loopback refuses addresses that others could reach: there are no credentials.
@@ -162,13 +189,7 @@ func loopback(listen string) (string, int, error) {
 }
 
 // Connect returns a connection within the process. The caller closes it.
-func (s *Server) Connect(name string) (*nats.Conn, error) {
-	nc, err := nats.Connect("", append(streams.ConnectOptions(name, s.logger), nats.InProcessServer(s))...)
-	if err != nil {
-		return nil, fmt.Errorf("connect to embedded nats-server: %w", err)
-	}
-	return nc, nil
-}
+func (s *Server) Connect(name string) (*nats.Conn, error) { return s.connect(name, ownUser) }
 
 // InProcessConn implements nats.InProcessConnProvider.
 func (s *Server) InProcessConn() (net.Conn, error) { return s.ns.InProcessConn() }
@@ -183,7 +204,7 @@ func (s *Server) Health() error {
 	return nil
 }
 
-// ClientURL returns where local programs connect; empty if they cannot.
+// ClientURL returns where other programs connect; empty if they cannot.
 func (s *Server) ClientURL() string {
 	if addr := s.ns.Addr(); addr != nil {
 		return "nats://" + addr.String()
@@ -195,6 +216,9 @@ func (s *Server) ClientURL() string {
 // closed before. It may be called more than once.
 func (s *Server) Shutdown() {
 	s.stop.Do(func() {
+		for _, nc := range s.conns {
+			nc.Close()
+		}
 		s.ns.Shutdown()
 		s.ns.WaitForShutdown()
 	})

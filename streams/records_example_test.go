@@ -59,16 +59,19 @@ func followOutcomes(ctx context.Context, url string, after uint64, handle func(r
 }
 
 func TestTheExampleOfThePageFollows(t *testing.T) {
-	addr := freePort(t)
-	srv, err := embedded.Start(t.Context(), embedded.Options{StoreDir: t.TempDir(), Listen: addr})
+	srv, err := embedded.Start(t.Context(), embedded.Options{
+		StoreDir: t.TempDir(), Followers: &embedded.Followers{Listen: "127.0.0.1:0", User: "follower", Password: "secret"},
+	})
 	require.NoError(t, err)
 	t.Cleanup(srv.Shutdown)
-	nc, err := nats.Connect("nats://" + addr)
+	nc, err := srv.Connect("test")
 	require.NoError(t, err)
 	t.Cleanup(nc.Close)
 	l, err := streams.Open(t.Context(), nc, streams.Options{OutcomesMaxBytes: 1 << 30, EventsMaxBytes: 1 << 30, DeadLettersMaxBytes: 1 << 30})
 	require.NoError(t, err)
 	streamstest.Run(t, l.Run)
+	require.NoError(t, srv.OpenFollowers(t.Context()))
+	url := strings.Replace(srv.ClientURL(), "nats://", "nats://follower:secret@", 1)
 
 	first := claim(ref("1"), event.State{})
 	sequence, err := l.Outcomes.Append(t.Context(), first, 0)
@@ -79,7 +82,7 @@ func TestTheExampleOfThePageFollows(t *testing.T) {
 	follow := func(t *testing.T, after uint64) <-chan record {
 		got := make(chan record, 10)
 		streamstest.Run(t, func(ctx context.Context) error {
-			return followOutcomes(ctx, "nats://"+addr, after, func(r record, _ uint64) { got <- r })
+			return followOutcomes(ctx, url, after, func(r record, _ uint64) { got <- r })
 		})
 		return got
 	}

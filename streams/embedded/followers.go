@@ -188,6 +188,9 @@ func (s *Server) listen() error {
 	default:
 	}
 	s.logger.Info("followers are served", "url", s.ClientURL(), "tls", s.gate.followers.TLS != nil)
+	if addr, ok := s.ns.Addr().(*net.TCPAddr); ok && !addr.IP.IsLoopback() && s.gate.followers.TLS == nil {
+		s.logger.Warn("other machines can reach where followers connect, and nothing is encrypted: set a certificate", "address", addr.String())
+	}
 	return nil
 }
 

@@ -169,6 +169,9 @@ func (a *App) runOnLog(ctx context.Context, cancel context.CancelFunc) error {
 		return err
 	}
 	defer closeLog()
+	if err := a.log.openFollowers(ctx, a.Config.NATS); err != nil {
+		return err
+	}
 	log := a.log.get()
 
 	a.desk.Store(letters.New(letters.Options{

@@ -97,7 +97,13 @@ func (l *logPart) connect(ctx context.Context, c config.Config, dir *directory, 
 		return nc, nc.Close, nil
 	}
 	l.reason.Store("starting the embedded NATS server")
-	server, err := embedded.Start(ctx, embedded.Options{StoreDir: dir.file("nats"), MaxStore: maxStore(c), Durability: durability, Logger: logger})
+	followers, err := followersOf(c.NATS)
+	if err != nil {
+		return nil, nil, err
+	}
+	server, err := embedded.Start(ctx, embedded.Options{
+		StoreDir: dir.file("nats"), MaxStore: maxStore(c), Durability: durability, Followers: followers, Logger: logger,
+	})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -108,6 +114,27 @@ func (l *logPart) connect(ctx context.Context, c config.Config, dir *directory, 
 	}
 	l.server.Store(server)
 	return nc, func() { nc.Close(); server.Shutdown() }, nil
+}
+
+// followersOf returns who may follow on the server in this process, nil if nobody.
+func followersOf(n config.NATS) (*embedded.Followers, error) {
+	if n.Listen == "" {
+		return nil, nil
+	}
+	tls, err := n.TLS.Config()
+	if err != nil {
+		return nil, fmt.Errorf("nats.tls: %w", err)
+	}
+	return &embedded.Followers{Listen: n.Listen, User: config.FollowerUser, Password: n.FollowerPassword.Reveal(), TLS: tls}, nil
+}
+
+// openFollowers lets followers in, where the configuration says so.
+func (l *logPart) openFollowers(ctx context.Context, n config.NATS) error {
+	server := l.server.Load()
+	if n.Listen == "" || server == nil {
+		return nil
+	}
+	return server.OpenFollowers(ctx)
 }
 
 // openStreams opens the streams, and tries again until it can, unless they or

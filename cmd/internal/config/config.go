@@ -118,6 +118,12 @@ type NATS struct {
 	URLFile    string `yaml:"url_file"`
 	Durability string `yaml:"durability"` // strict or relaxed
 	Replicas   int    `yaml:"replicas"`   // of every stream, on an external cluster
+	// Listen is where other programs follow OUTCOMES on the server in this process,
+	// with the password and as [FollowerUser]. Empty: nowhere.
+	Listen               string    `yaml:"listen,omitempty"`
+	FollowerPassword     Secret    `yaml:"follower_password,omitempty"`
+	FollowerPasswordFile string    `yaml:"follower_password_file,omitempty"`
+	TLS                  ServerTLS `yaml:"tls,omitempty"` // of Listen
 }
 
 // Stream bounds a stream of the log. One that is full takes nothing more.

@@ -53,7 +53,7 @@ func (c *Config) loadFile(path string) error {
 
 // files returns what names a file or directory that is read while Tidings runs.
 func (c *Config) files() []*string {
-	files := []*string{&c.Templates}
+	files := []*string{&c.Templates, &c.NATS.TLS.CertFile, &c.NATS.TLS.KeyFile}
 	tls := []*bridge.TLS{&c.AMQP.TLS}
 	for i := range c.Sources {
 		tls = append(tls, &c.Sources[i].TLS)

@@ -22,6 +22,7 @@ func (c *Config) secretFiles() []secretFile {
 		fileOf("api.token", &c.API.Token, &c.API.TokenFile),
 		fileOf("amqp.url", &c.AMQP.URL, &c.AMQP.URLFile),
 		fileOf("nats.url", &c.NATS.URL, &c.NATS.URLFile),
+		fileOf("nats.follower_password", &c.NATS.FollowerPassword, &c.NATS.FollowerPasswordFile),
 	}
 	for i := range c.Sources {
 		files = append(files, fileOf(sourceKey(i)+".url", &c.Sources[i].URL, &c.Sources[i].URLFile))

@@ -84,13 +84,9 @@ func (c Config) Validate() error {
 }
 
 func (a API) validate(ps *Problems) {
-	host, port, err := net.SplitHostPort(a.Listen)
-	if err != nil {
-		ps.add("api.listen", "%q is not host:port", a.Listen)
+	host, ok := listenHost(ps, "api.listen", a.Listen)
+	if !ok {
 		return
-	}
-	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
-		ps.add("api.listen", "%q is not a port", port)
 	}
 	if !loopback(host) && a.Token == "" {
 		ps.add("api.listen", "%s can be reached from other machines: set api.token or api.token_file, or listen on 127.0.0.1", a.Listen)
@@ -98,6 +94,19 @@ func (a API) validate(ps *Problems) {
 	if a.Token != "" && len(a.Token) < 16 {
 		ps.add("api.token", "is shorter than 16 characters, so it can be guessed")
 	}
+}
+
+// listenHost returns the host of an address to listen on, false if it is none.
+func listenHost(ps *Problems, key, address string) (string, bool) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		ps.add(key, "%q is not host:port", address)
+		return "", false
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
+		ps.add(key, "%q is not a port", port)
+	}
+	return host, true
 }
 
 // loopback reports whether host is this machine alone. An empty host is every
@@ -116,6 +125,7 @@ func (n NATS) validate(ps *Problems) {
 			validateURL(ps, "nats.url", strings.TrimSpace(part), "nats", "tls", "ws", "wss")
 		}
 	}
+	n.validateFollowers(ps)
 	ps.choice("nats.durability", n.Durability, DurabilityStrict, DurabilityRelaxed)
 	switch {
 	case n.Replicas < 1 || n.Replicas > 5:

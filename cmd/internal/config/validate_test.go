@@ -37,6 +37,15 @@ func TestValidate(t *testing.T) {
 		"a negative window":                              {`amqp: {window: -1}`, `amqp.window: -1 is not between 1 and 65535`},
 		"a durability that does not exist":               {`nats: {durability: full}`, `nats.durability: "full" is not one of strict, relaxed`},
 		"replicas of the server in the process":          {`nats: {replicas: 3}`, `nats.replicas: 3 replicas need a cluster: set nats.url`},
+		"followers without a password":                   {`nats: {listen: "127.0.0.1:4222"}`, `nats.listen: lets nobody in: set nats.follower_password or nats.follower_password_file`},
+		"followers with a short password":                {`nats: {listen: "127.0.0.1:4222", follower_password: hunter2}`, `nats.follower_password: is shorter than 16 characters, so it can be guessed`},
+		"followers of a server elsewhere":                {`nats: {listen: "127.0.0.1:4222", follower_password: hunter2-hunter2-, url: "nats://h"}`, `nats.listen: is where the server in this process listens, and nats.url names another: remove one of the two`},
+		"followers at no address":                        {`nats: {listen: "4222", follower_password: hunter2-hunter2-}`, `nats.listen: "4222" is not host:port`},
+		"a password of nobody":                           {`nats: {follower_password: hunter2-hunter2-}`, `nats.follower_password: is for followers, and there are none: set nats.listen, or remove it`},
+		"a certificate for nobody":                       {`nats: {tls: {cert_file: /c.pem, key_file: /k.pem}}`, `nats.tls: is for followers, and there are none: set nats.listen, or remove it`},
+		"a certificate without its key":                  {`nats: {listen: "127.0.0.1:4222", follower_password: hunter2-hunter2-, tls: {cert_file: /c.pem}}`, `nats.tls: key_file is missing: cert_file is nothing without its key`},
+		"a key without its certificate":                  {`nats: {listen: "127.0.0.1:4222", follower_password: hunter2-hunter2-, tls: {key_file: /k.pem}}`, `nats.tls: cert_file is missing: key_file is nothing without its certificate`},
+		"a certificate that is not there":                {`nats: {listen: "127.0.0.1:4222", follower_password: hunter2-hunter2-, tls: {cert_file: /no/c.pem, key_file: /no/k.pem}}`, `nats.tls: /no/c.pem with the key /no/k.pem: open /no/c.pem: no such file or directory`},
 		"no replicas":                                    {`nats: {replicas: 0}`, `nats.replicas: 0 is not between 1 and 5`},
 		"an identity without id":                         {`identity: [tenant, source]`, `identity: must be [tenant, source, id] or [tenant, id]`},
 		"an attribute twice":                             {`identity: [tenant, id, id]`, `identity: must be [tenant, source, id] or [tenant, id]`},
@@ -103,6 +112,7 @@ func TestValidate(t *testing.T) {
 		"accepted duplicates":                        "staleness: 0\naccept_duplicates_after_horizon: true",
 		"every interface with a token":               "api: {listen: ':8420', token: 0123456789abcdef}",
 		"IPv6 loopback":                              "api: {listen: '[::1]:8420'}",
+		"followers":                                  "nats: {listen: '127.0.0.1:0', follower_password: 0123456789abcdef}",
 		"several NATS servers":                       "nats: {url: 'nats://a:4222, tls://b:4222', replicas: 3}",
 		"a broker with vhost and password":           "amqp: {url: 'amqps://u:p%40ss@h:5671/%2F'}",
 	} {
@@ -207,7 +217,7 @@ func TestSecrets(t *testing.T) {
 	c, err := load(t, `
 api: {token: hunter2-hunter2-}
 amqp: {url: "amqp://user:hunter2@broker:5672/shop"}
-nats: {url: "nats://hunter2@a:4222,nats://b:4222"}
+nats: {url: "nats://hunter2@a:4222,nats://b:4222", follower_password: hunter2}
 channels:
   mail: {kind: email, host: mx, from: shop@example.com, password: hunter2}
   hook: {kind: webhook, secret: hunter2}

@@ -129,6 +129,10 @@ func oddities() map[string]oddity {
 			msg:   headed(amqp.Table{"occurred-at": "9999-12-31T23:59:59Z"}),
 			cause: event.CauseFuture, detail: "it claims to occur at 9999-12-31T23:59:59Z",
 		},
+		"the source of tests": {
+			msg:   odd(func(m *amqp.Publishing) { m.AppId = event.TestSource }),
+			cause: event.CauseReservedSource, detail: `the source "tidings:test" is reserved`,
+		},
 		"a timestamp in milliseconds": {
 			msg:   dated(time.Unix(1_777_636_800_000, 0)),
 			cause: event.CauseUndecodable, detail: "AMQP timestamps count seconds, not milliseconds",
@@ -188,7 +192,9 @@ func TestBadInput(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := &world{T: t, vhost: w.vhost, log: w.log, said: w.said, config: w.config, bridge: w.bridge}
 			// Each has a source of its own, so that none is another's duplicate.
-			c.msg.AppId = fmt.Sprint("source-", came)
+			if c.msg.AppId == "" {
+				c.msg.AppId = fmt.Sprint("source-", came)
+			}
 			came++
 			w.publish(c.msg)
 			w.eventually("an acknowledgement", func() bool { return w.bridge.Status().Acked == uint64(came) })

@@ -93,6 +93,9 @@ type Arrival struct {
 	// Where it came from, in words, such as "amqp queue orders".
 	Where string
 	Stage event.Stage
+	// Test says that an operator dispatches it as a test: nothing else may come in
+	// under [event.TestSource].
+	Test bool
 	// from is what Delivery has its properties from when a dead letter is made of
 	// it: an event needs none. Nil: it has them.
 	from *amqp.Delivery
@@ -163,6 +166,10 @@ func (d *Door) check(a *Arrival) *refusal {
 			return r
 		}
 		return &refusal{event.CauseUndecodable, a.Err.Error()}
+	}
+	if a.Envelope.IsTest() && !a.Test {
+		return &refusal{event.CauseReservedSource, fmt.Sprintf(
+			"the source %q is reserved for the tests of operators: name another", event.TestSource)}
 	}
 	if a.Envelope.ID == "" && d.opts.MissingID == MissingQuarantine {
 		return &refusal{event.CauseMissingID, "it has no id, and events without one are refused here"}

@@ -84,6 +84,14 @@ func TestDoorLetsEventsIn(t *testing.T) {
 		require.Equal(t, event.IDContent, p.events()[0].Envelope.IDSource)
 		require.Equal(t, event.ContentKey(p.events()[0].Envelope.ID, 1), first.Key)
 	})
+	t.Run("that are tests of an operator, apart from all others", func(t *testing.T) {
+		p := newPorch(t)
+		a := arrival("a")
+		a.Envelope.Source, a.Test = event.TestSource, true
+		require.Equal(t, event.TestKey("default", "a"), p.accept(a).Key)
+		require.False(t, p.accept(arrival("a")).Duplicate)
+		require.True(t, p.accept(a).Duplicate)
+	})
 	t.Run("from an hour ahead", func(t *testing.T) {
 		p := newPorch(t)
 		a := arrival("a")
@@ -243,6 +251,11 @@ func TestDoorQuarantines(t *testing.T) {
 			a.Envelope.OccurredAt = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 			return a
 		}, event.CauseFuture, "it claims to occur at 9999-12-31T00:00:00Z, more than 1h0m0s from now"},
+		"what claims the source of tests": {func() bridge.Arrival {
+			a := arrival("a")
+			a.Envelope.Source = event.TestSource
+			return a
+		}, event.CauseReservedSource, `the source "tidings:test" is reserved for the tests of operators: name another`},
 		"what has too many headers": {func() bridge.Arrival {
 			a := arrival("a")
 			a.Delivery.Headers = json.RawMessage(`{"big":"` + strings.Repeat("x", 50_000) + `"}`)

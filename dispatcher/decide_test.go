@@ -39,6 +39,8 @@ func TestDecide(t *testing.T) {
 	aside := stateAfter([]event.Fact{busy})
 	old := anEvent
 	old.OccurredAt = now.Add(-200 * time.Hour)
+	oldTest := old
+	oldTest.Source = event.TestSource
 	crashedTwice := stateAfter(claimedBy(myPast),
 		append([]event.Fact{event.Crashed{Claim: "r1", Owner: myPast}}, claimedBy(myPast)...),
 		append([]event.Fact{event.Crashed{Claim: "r2", Owner: myPast}}, claimedBy(myPast)...))
@@ -47,8 +49,9 @@ func TestDecide(t *testing.T) {
 		look look
 		want decision
 	}{
-		"a new event is claimed":            {look{ref: anEvent}, decision{action: actClaim}},
-		"a new event that is stale expires": {look{ref: old}, decision{action: actExpire}},
+		"a new event is claimed":              {look{ref: anEvent}, decision{action: actClaim}},
+		"a new event that is stale expires":   {look{ref: old}, decision{action: actExpire}},
+		"a test is claimed however old it is": {look{ref: oldTest}, decision{action: actClaim}},
 		"a new event on its last delivery is buried": {
 			look{ref: anEvent, lastDelivery: true}, decision{action: actBury, cause: event.CauseMaxDeliver},
 		},

@@ -53,6 +53,7 @@ type draft struct {
 	*Planner
 	key      event.Key
 	envelope event.Envelope
+	trial    *trial // nil: a real event
 	env      *environment
 	taken    map[claim]string // the route that tells it, by what it tells
 	chosen   []choice
@@ -72,11 +73,11 @@ type choice struct {
 // Plan returns the messages of the event e with the key key, or why there are
 // none. The error is an [*Error]. It may be called by several goroutines at once.
 func (p *Planner) Plan(key event.Key, e event.Envelope) (Plan, error) {
-	d := draft{Planner: p, key: key, envelope: e, taken: map[claim]string{}}
+	d := draft{Planner: p, key: key, envelope: e, trial: trialOf(e), taken: map[claim]string{}}
 	out := Plan{Fact: event.Planned{Config: p.revision}}
 	for i := range p.routes {
 		r := &p.routes[i]
-		if !r.pattern.matches(e.Type) {
+		if !r.pattern.matches(e.Type) || !d.trial.takes(r) {
 			continue
 		}
 		decision, err := d.consider(r)
@@ -124,7 +125,10 @@ func (d *draft) consider(r *route) (event.RouteDecision, error) {
 		decision.Verdict, decision.Detail = noTemplate, d.folder(r.Template)+" has no template"
 		return decision, nil
 	}
-	use, err := r.condition(d.env)
+	use, err := d.trial.named(), error(nil)
+	if !use {
+		use, err = r.condition(d.env)
+	}
 	if err != nil {
 		return decision, r.fault(err)
 	}
@@ -143,6 +147,12 @@ func (d *draft) recipients(r *route, decision event.RouteDecision) (event.RouteD
 	targets, invalid, err := r.channel.Kind.targets(value, d.o.MaxMessages)
 	if err != nil {
 		return decision, r.fault(fmt.Errorf("recipients: %w, want %s", err, wanted["recipients"]))
+	}
+	if d.trial != nil {
+		if targets, invalid = d.trial.instead(r.channel.Kind, targets), 0; targets == nil {
+			decision.Verdict, decision.Detail = noRecipient, "the address of the test is not "+r.channel.Kind.inWords()
+			return decision, nil
+		}
 	}
 	locale, err := r.wantedLocale(d.env)
 	if err != nil {

@@ -45,6 +45,7 @@ const (
 	CauseFuture          Cause = "future"            // it claims to occur too far ahead
 	CauseOversize        Cause = "oversize"          // larger than a stored event may be
 	CauseHeadersTooLarge Cause = "headers_too_large" // its headers do not fit
+	CauseReservedSource  Cause = "reserved_source"   // it claims the source of tests, which only operators dispatch
 )
 
 // Causes lists the causes of dead letters: those of events, then those of raw
@@ -54,6 +55,7 @@ func Causes() []Cause {
 		CauseCrashes, CauseMaxDeliver, CauseUncertain, CauseRoundsExhausted, CausePermanent, CauseTemplateError,
 		CauseTooManyRecipients, CauseEventMissing, CausePanic, CauseIDConflict,
 		CauseUndecodable, CauseMissingID, CauseFuture, CauseOversize, CauseHeadersTooLarge,
+		CauseReservedSource,
 	}
 }
 

@@ -87,6 +87,14 @@ func oddities() map[string]oddity {
 			headers: binary("i", "t", "ce-time: 9999-12-31T23:59:59Z"),
 			cause:   event.CauseFuture, detail: "it claims to occur at 9999-12-31T23:59:59Z",
 		},
+		"the source of tests": {
+			headers: simple("event-id: i", "event-source: "+event.TestSource), body: "x",
+			cause: event.CauseReservedSource, detail: `the source "tidings:test" is reserved`,
+		},
+		"the source of tests in a CloudEvent": {
+			headers: structured, body: `{"specversion":"1.0","id":"i","type":"t","source":"tidings:test","tidingstestto":"me@example.com"}`,
+			cause: event.CauseReservedSource, detail: `the source "tidings:test" is reserved`,
+		},
 		"an id of 0 bytes":                 {headers: simple("event-id: "), body: "x", typ: "order.placed", subject: usual},
 		"an id of 0 bytes in a CloudEvent": {headers: binary("", "t"), cause: event.CauseUndecodable, detail: "the required attribute id is missing"},
 		"an id of 1 byte":                  {headers: binary("i", "t"), id: "i", typ: "t", subject: "events.default.t"},

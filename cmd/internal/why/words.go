@@ -82,5 +82,6 @@ func CauseInWords(c event.Cause) string {
 		string(event.CauseFuture):            "it claims to occur too far ahead: the producer's clock is wrong",
 		string(event.CauseOversize):          "it is larger than a stored event may be",
 		string(event.CauseHeadersTooLarge):   "its headers do not fit",
+		string(event.CauseReservedSource):    "it claims the source of tests, which only tidings events test may use: the producer must name another",
 	}, string(c))
 }

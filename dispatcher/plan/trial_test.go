@@ -1,0 +1,107 @@
+package plan_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"tidings/dispatcher/plan"
+	"tidings/streams/event"
+)
+
+// trial is a test of the event with that data, which goes to an address.
+func trial(to, data string, more ...string) event.Envelope {
+	e := placed(data)
+	e.Source, e.Extensions = event.TestSource, map[string]string{event.ExtensionTestTo: to}
+	for i := 0; i < len(more); i += 2 {
+		e.Extensions[more[i]] = more[i+1]
+	}
+	return e
+}
+
+func hookRoute(p *plan.Route) {
+	p.Name, p.Channel, p.Template, p.Recipients = "hook", "shop", "", "data.url"
+}
+
+const everybody = `{"name":"Ann","order":"7","email":["ann@example.com","bob@example.com"],"url":"https://partner.example/in"}`
+
+func told(t *testing.T, p *plan.Planner, e event.Envelope) []string {
+	t.Helper()
+	out, err := p.Plan(key, e)
+	require.NoError(t, err)
+	found := []string{}
+	for _, m := range out.Messages {
+		found = append(found, m.Address)
+	}
+	return found
+}
+
+func TestATestTellsOnlyItsAddress(t *testing.T) {
+	p := compile(t, greeting, mailRoute(), mailRoute(hookRoute))
+	t.Run("once, however many its data names", func(t *testing.T) {
+		require.Equal(t, []string{"me@shop.example"}, told(t, p, trial("me@shop.example", everybody)))
+		out, err := p.Plan(key, trial("me@shop.example", everybody))
+		require.NoError(t, err)
+		require.Equal(t, "Hello Ann", out.Messages[0].Content.Subject)
+		require.Equal(t, "no_recipient", out.Fact.Routes[1].Verdict)
+		require.Equal(t, "the address of the test is not an absolute http or https URL", out.Fact.Routes[1].Detail)
+	})
+	t.Run("or by webhook, where it is a URL", func(t *testing.T) {
+		require.Equal(t, []string{"https://my.example/in"}, told(t, p, trial("https://my.example/in", everybody)))
+	})
+	t.Run("also where its data names nobody", func(t *testing.T) {
+		require.Equal(t, []string{"me@shop.example"}, told(t, p, trial("me@shop.example", `{"name":"Ann","order":"7"}`)))
+	})
+	t.Run("and nobody, where it has none", func(t *testing.T) {
+		require.Empty(t, told(t, p, trial("", everybody)))
+		e := placed(everybody)
+		e.Source = event.TestSource
+		require.Empty(t, told(t, p, e), "such as one whose extensions were lost")
+	})
+	t.Run("with the language and details of the first of its recipients", func(t *testing.T) {
+		p := compile(t, files("greeting/subject.txt", "Hello {{.recipient.name}}", "greeting/text.txt", "{{.recipient.address}}",
+			"greeting/subject.de.txt", "Hallo {{.recipient.name}}", "greeting/text.de.txt", "{{.recipient.address}}"), mailRoute())
+		out, err := p.Plan(key, trial("me@shop.example", `{"email":[{"address":"ann@example.com","locale":"de","name":"Ann"}]}`))
+		require.NoError(t, err)
+		require.Equal(t, plan.Content{Subject: "Hallo Ann", Text: "me@shop.example"}, out.Messages[0].Content)
+	})
+	t.Run("on one channel, or by one route whatever its condition says", func(t *testing.T) {
+		never := mailRoute(func(r *plan.Route) { r.Name, r.When = "never", "false" })
+		p := compile(t, greeting, never, mailRoute(hookRoute))
+		to := "me@shop.example"
+		require.Empty(t, told(t, p, trial(to, everybody)))
+		require.Empty(t, told(t, p, trial(to, everybody, event.ExtensionTestChannel, "shop")))
+		require.Equal(t, []string{to}, told(t, p, trial(to, everybody, event.ExtensionTestRoute, "never")))
+	})
+	t.Run("and an event of a producer never, whatever its extensions say", func(t *testing.T) {
+		e := trial("me@shop.example", everybody)
+		e.Source = "shop"
+		require.Equal(t, []string{"ann@example.com", "bob@example.com", "https://partner.example/in"}, told(t, p, e))
+	})
+}
+
+func TestCheckOfATest(t *testing.T) {
+	p := compile(t, greeting, mailRoute(), mailRoute(hookRoute))
+	for name, c := range map[string]struct {
+		event event.Envelope
+		want  string
+	}{
+		"which can go":            {trial("me@shop.example", "{}"), ""},
+		"to a URL":                {trial("https://my.example/", "{}"), ""},
+		"to what is no address":   {trial("me", "{}", event.ExtensionTestRoute, "mail"), "the address is not an e-mail address, which the route's channel needs"},
+		"on no such channel":      {trial("me@shop.example", "{}", event.ExtensionTestChannel, "sms"), `there is no channel "sms": the channels are mail, shop`},
+		"by no such route":        {trial("me@shop.example", "{}", event.ExtensionTestRoute, "x"), `there is no route "x": the routes are hook, mail`},
+		"on a channel of others":  {trial("me@shop.example", "{}", event.ExtensionTestChannel, "shop"), "the address is not an absolute http or https URL, which the route's channel needs"},
+		"which is none":           {placed("{}"), "the event is no test"},
+		"of a type of no route's": {func() event.Envelope { e := trial("me@shop.example", "{}"); e.Type = "x"; return e }(), `no such route is for events of type "x"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := p.CheckTest(c.event)
+			if c.want == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.EqualError(t, err, c.want)
+		})
+	}
+}

@@ -168,7 +168,7 @@ func isConflict(err error) bool {
 // with jittered exponential back-off: the delivery stays in hand meanwhile. It
 // gives up where repeating cannot help, and when ctx ends.
 func (d *Dispatcher) persist(ctx context.Context, doing string, step func(context.Context) error) error {
-	pause := d.backOff()
+	var pause *backoff.ExponentialBackOff
 	attempt := d.trouble.begin(doing)
 	defer attempt.end()
 	for {
@@ -180,6 +180,9 @@ func (d *Dispatcher) persist(ctx context.Context, doing string, step func(contex
 			return err
 		}
 		attempt.fail(err)
+		if pause == nil {
+			pause = d.backOff()
+		}
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("%s: %w", doing, errors.Join(err, context.Cause(ctx)))

@@ -24,6 +24,9 @@ func (w *work) try(ctx context.Context, facts []event.Fact) ([]event.Fact, error
 		case i := <-b.done:
 			delete(b.left, i)
 			b.ended = append(b.ended, i)
+			if len(b.left) == 0 {
+				break
+			}
 			if at := time.Now().Add(forbearance(b.named[i], b.planned)); alarm == nil || at.Before(due) {
 				due, alarm = at, time.After(time.Until(at))
 			}
@@ -69,6 +72,12 @@ func (w *work) start(ctx context.Context, s event.State) *batch {
 	b := &batch{
 		named: named, planned: len(s.Messages), results: make([][]event.Fact, len(named)),
 		done: make(chan int, len(named)), left: map[int]struct{}{},
+	}
+	if len(named) == 1 { // no other result waits for it
+		b.left[0] = struct{}{}
+		b.results[0] = w.tryMessage(ctx, named[0], s.Round)
+		b.done <- 0
+		return b
 	}
 	calls := *w // w goes on to renew its claim meanwhile
 	for i, m := range named {

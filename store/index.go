@@ -56,20 +56,25 @@ func (d dimension) indexed(value string) bool {
 
 // prefix is the beginning of the index keys of one value.
 func (d dimension) prefix(value string) []byte {
+	return d.appendPrefix(nil, value)
+}
+
+func (d dimension) appendPrefix(b []byte, value string) []byte {
 	sum := sha256.Sum256([]byte(value))
-	return append([]byte{byte(d)}, sum[:prefixSize-1]...)
+	return append(append(b, byte(d)), sum[:prefixSize-1]...)
 }
 
 func (d dimension) key(value string, at time.Time, key event.Key) string {
-	return string(append(append(d.prefix(value), orderOf(at)...), key...))
+	var room [prefixSize + suffixSize]byte
+	return string(append(appendOrder(d.appendPrefix(room[:0], value), at), key...))
 }
 
 // orderOf encodes a time so that bytes sort as times do, the zero time included.
-func orderOf(t time.Time) []byte {
-	var b [timeSize]byte
-	binary.BigEndian.PutUint64(b[:], uint64(t.Unix())^1<<63)
-	binary.BigEndian.PutUint32(b[8:], uint32(t.Nanosecond()))
-	return b[:]
+func orderOf(t time.Time) []byte { return appendOrder(nil, t) }
+
+func appendOrder(b []byte, t time.Time) []byte {
+	b = binary.BigEndian.AppendUint64(b, uint64(t.Unix())^1<<63)
+	return binary.BigEndian.AppendUint32(b, uint32(t.Nanosecond()))
 }
 
 // keyIn returns the event key at the end of an index key or suffix.

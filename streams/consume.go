@@ -330,7 +330,8 @@ func (c *consumption) take(m jetstream.Msg) {
 		c.log.Error("message without metadata", "stream", c.stream.name, "error", err)
 		return
 	}
-	d := &Delivery{msg: m, meta: *meta, from: c.stream, maxDeliver: c.last, bound: c.bound}
+	d := newDelivery(m, *meta, c.stream)
+	d.maxDeliver, d.bound = c.last, c.bound
 	c.hold(d)
 	c.ready <- d
 }

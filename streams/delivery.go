@@ -21,7 +21,27 @@ type Delivery struct {
 	from       *stream
 	maxDeliver int // as a handler sees it; 0: none is the last
 	bound      int // deliveries, of which half may be put back
+
+	// What the headers say, which is asked for more than once.
+	wakeup Wakeup
+	ref    event.Ref
+	refErr error
 }
+
+func newDelivery(msg jetstream.Msg, meta jetstream.MsgMetadata, from *stream) *Delivery {
+	d := &Delivery{msg: msg, meta: meta, from: from}
+	if !d.FromEvents() {
+		d.wakeup = decodeWakeup(msg.Headers())
+		d.refErr = errNoRef
+		return d
+	}
+	key, tenant := decodeKey(msg.Headers(), d.Sequence())
+	d.wakeup = Wakeup{Tenant: tenant, Key: key, Sequence: d.Sequence()}
+	d.ref, d.refErr = decodeRef(msg.Headers(), d.Sequence(), meta.Timestamp)
+	return d
+}
+
+var errNoRef = errors.New("a wake-up does not hold the event")
 
 // FromEvents reports whether the message is the stored copy of an event, not a
 // wake-up from RETRIES.
@@ -29,30 +49,19 @@ func (d *Delivery) FromEvents() bool { return d.from.name == EventsStream }
 
 // Wakeup returns which event to look at. It is read from the headers alone. A
 // message that Tidings did not write has no valid key, and [Delivery.Ref] says why.
-func (d *Delivery) Wakeup() Wakeup {
-	if !d.FromEvents() {
-		return decodeWakeup(d.msg.Headers())
-	}
-	key, tenant := decodeKey(d.msg.Headers(), d.Sequence())
-	return Wakeup{Tenant: tenant, Key: key, Sequence: d.Sequence()}
-}
+func (d *Delivery) Wakeup() Wakeup { return d.wakeup }
 
 // Ref returns what is known of the event without decoding its payload, which
 // may be what kills the process. It returns an error for a message that Tidings
 // did not write, and for wake-ups, which know only a key.
-func (d *Delivery) Ref() (event.Ref, error) {
-	if !d.FromEvents() {
-		return event.Ref{}, errors.New("a wake-up does not hold the event")
-	}
-	return decodeRef(d.msg.Headers(), d.Sequence(), d.meta.Timestamp)
-}
+func (d *Delivery) Ref() (event.Ref, error) { return d.ref, d.refErr }
 
 // Event returns the whole event. Errors are those of Ref.
 func (d *Delivery) Event() (StoredEvent, error) {
-	if !d.FromEvents() {
-		return StoredEvent{}, errors.New("a wake-up does not hold the event")
+	if d.refErr != nil {
+		return StoredEvent{}, d.refErr
 	}
-	return decodeEvent(d.msg.Headers(), d.msg.Data(), d.Sequence(), d.meta.Timestamp)
+	return storedEvent(d.ref, d.msg.Headers(), d.msg.Data()), nil
 }
 
 // Subject returns the subject under which the message is stored.

@@ -119,6 +119,11 @@ func decodeEvent(h nats.Header, data []byte, sequence uint64, at time.Time) (Sto
 	if err != nil {
 		return StoredEvent{}, err
 	}
+	return storedEvent(ref, h, data), nil
+}
+
+// storedEvent adds to what is known of an event what else the message holds.
+func storedEvent(ref event.Ref, h nats.Header, data []byte) StoredEvent {
 	s := StoredEvent{Ref: ref, Nonce: decodeDoor(h).nonce, Envelope: event.Envelope{
 		Tenant: ref.Tenant, Source: ref.Source, ID: ref.ID, IDSource: ref.IDSource, Type: ref.Type,
 		CorrelationID: ref.CorrelationID, OccurredAt: ref.OccurredAt, Traceparent: ref.Traceparent,
@@ -129,7 +134,7 @@ func decodeEvent(h nats.Header, data []byte, sequence uint64, at time.Time) (Sto
 	if raw := h.Get(HeaderAMQPHeaders); raw != "" {
 		s.Headers = json.RawMessage(raw)
 	}
-	return s, nil
+	return s
 }
 
 func decodeExtensions(h nats.Header) map[string]string {

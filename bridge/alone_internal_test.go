@@ -102,6 +102,8 @@ func (noLog) Publish(context.Context, streams.Incoming) (streams.Accepted, error
 	return streams.Accepted{}, nil
 }
 
+func (noLog) Fits(streams.Incoming) error { return nil }
+
 func (noLog) Get(context.Context, uint64) (streams.StoredEvent, error) {
 	return streams.StoredEvent{}, streams.ErrNotFound
 }

@@ -17,6 +17,9 @@ import (
 type Events interface {
 	// Publish stores an event, or recognises it as stored already.
 	Publish(context.Context, streams.Incoming) (streams.Accepted, error)
+	// Fits returns the *[streams.TooLargeError] that Publish would end with, if it can
+	// be seen beforehand.
+	Fits(streams.Incoming) error
 	// Get returns the stored copy with that sequence.
 	Get(context.Context, uint64) (streams.StoredEvent, error)
 }

@@ -367,3 +367,23 @@ func TestDoorStaysShut(t *testing.T) {
 type noLetters struct{ err error }
 
 func (n noLetters) Put(context.Context, event.Letter) (uint64, bool, error) { return 0, false, n.err }
+
+func TestReadSaysWhatIsTooLargeBeforeItIsOffered(t *testing.T) {
+	p := newPorch(t)
+	body, headers := arrival("1"), arrival("2")
+	body.Envelope.Data = make([]byte, streams.MaxData+1)
+	body.Nonce = event.NewNonce()
+	headers.Delivery.Headers = json.RawMessage(`{"big":{"S":"` + strings.Repeat("h", streams.MaxHeaders) + `"}}`)
+	headers.Nonce = event.NewNonce()
+	for cause, a := range map[event.Cause]bridge.Arrival{event.CauseOversize: body, event.CauseHeadersTooLarge: headers} {
+		t.Run(string(cause), func(t *testing.T) {
+			_, _, err := p.Read(a)
+			_, offered := p.Offer(t.Context(), a)
+
+			refused, ok := errors.AsType[*bridge.RefusedError](err)
+			require.True(t, ok, "%v", err)
+			require.Equal(t, cause, refused.Cause)
+			require.Equal(t, offered, err)
+		})
+	}
+}

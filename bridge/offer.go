@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"tidings/streams"
 	"tidings/streams/event"
 )
 
@@ -31,6 +32,11 @@ func (d *Door) Offer(ctx context.Context, a Arrival) (Receipt, error) {
 // what can be seen to be none.
 func (d *Door) Read(a Arrival) (event.Envelope, event.Key, error) {
 	if r := d.check(&a); r != nil {
+		return a.Envelope, "", &RefusedError{Cause: r.cause, Detail: r.detail}
+	}
+	if r := tooLarge(d.opts.Events.Fits(streams.Incoming{
+		Envelope: a.Envelope, Nonce: a.Nonce, Headers: a.Delivery.Headers,
+	})); r != nil {
 		return a.Envelope, "", &RefusedError{Cause: r.cause, Detail: r.detail}
 	}
 	if a.Envelope.IDSource == event.IDContent {

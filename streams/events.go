@@ -81,6 +81,17 @@ func (e *Events) Publish(ctx context.Context, in Incoming) (Accepted, error) {
 	return Accepted{Key: key, Sequence: ent.sequence, Duplicate: ent.duplicate}, nil
 }
 
+// Fits returns a *[TooLargeError] if an event is larger than the stream takes, as far
+// as that can be seen without the server.
+func (e *Events) Fits(in Incoming) error {
+	in.Envelope.Identify()
+	_, err := e.entry(&in)
+	if large, ok := errors.AsType[*TooLargeError](err); ok {
+		return large
+	}
+	return nil
+}
+
 func (e *Events) entry(in *Incoming) (*entry, error) {
 	if n := len(in.Envelope.Data); n > leastMaxData && n > e.MaxData() {
 		return nil, &TooLargeError{What: "payload", Size: n, Limit: e.MaxData()}

@@ -128,6 +128,9 @@ func (c *cli) printPreview(p api.Preview) error {
 	case p.Problem != "":
 		_, err := fmt.Fprintf(c.out, "it would be a dead letter again at once: %s\n", clean(p.Problem))
 		return err
+	case p.Known != "":
+		_, err := fmt.Fprintf(c.out, "nothing would be sent: event %s is known already, and the letter would be gone\n", p.Known)
+		return err
 	case len(p.Messages) == 0:
 		fmt.Fprintf(c.out, "nothing would be sent: %s\n", p.Nothing)
 		for _, r := range p.Routes {

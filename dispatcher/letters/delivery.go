@@ -198,9 +198,7 @@ func (d *Desk) previewDelivery(ctx context.Context, l event.Letter, c Change) (P
 		return Preview{}, err
 	}
 	if read.known {
-		return Preview{
-			Messages: []PreviewMessage{}, Problem: fmt.Sprintf("the event %s is known already: nothing would be sent", read.key),
-		}, nil
+		return Preview{Messages: []PreviewMessage{}, Known: read.key}, nil
 	}
 	return d.foresee(ctx, event.Ref{Key: read.key, Tenant: read.envelope.Tenant}, read.envelope, event.State{}, event.State{})
 }

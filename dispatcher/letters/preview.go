@@ -28,6 +28,9 @@ type Preview struct {
 	Routes   []event.RouteDecision `json:"routes,omitempty"` // what became of each route that was considered
 	// Nothing is why there would be no messages.
 	Nothing event.Outcome `json:"nothing,omitempty"`
+	// Known is the event that a delivery is already: nothing would be sent, and the
+	// letter would be gone.
+	Known event.Key `json:"known,omitempty"`
 	// Problem is why it would be a dead letter again at once.
 	Problem string `json:"problem,omitempty"`
 }

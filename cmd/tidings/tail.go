@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,9 +29,10 @@ entry as docs/records.md describes it, with the id to go on from.`,
 	f.StringVar(&q.Tenant, "tenant", "", "tenant")
 	f.StringVar(&q.Type, "type", "", "event type")
 	f.StringVar(&key, "key", "", "key of an event")
-	f.StringSliceVar(&q.Kinds, "kind", nil, "opened, claimed, waiting, settled, dead, late, duplicate or operation; several separated by commas")
+	f.StringSliceVar(&q.Kinds, "kind", nil, "opened, claimed, waiting, settled, dead, late, duplicate, operation or replay; several separated by commas")
 	f.BoolVar(&q.Final, "final", false, "only how events end")
 	f.IntVar(&limit, "limit", 0, "end after so many entries; 0 is never")
+	complete(cmd, "kind", names(api.RecordKinds())...)
 	cmd.RunE = c.runs(func(ctx context.Context, _ []string) error {
 		q.Key = api.Key(key)
 		return c.tail(ctx, q, limit)
@@ -72,20 +74,39 @@ func (c *cli) followed(f api.Followed) error {
 		_, err = fmt.Fprintf(c.out, "%s\n", line)
 		return err
 	}
-	var r struct {
-		At    time.Time
-		Event struct{ Key, Tenant, Type, ID string }
-		State struct {
-			Outcome  api.Outcome
-			Phase    api.Phase
-			Messages []api.Message
-		}
-	}
-	if err := json.Unmarshal(f.Data, &r); err != nil {
+	row, err := entryRow(f)
+	if err != nil {
 		return fmt.Errorf("entry %s: %w", f.ID, err)
 	}
-	_, err := fmt.Fprintln(c.out, joined([]string{
-		clock(r.At), r.Event.Key, r.Event.Tenant, r.Event.Type, r.Event.ID, string(f.Kind), string(r.State.Outcome),
-	}))
+	_, err = fmt.Fprintln(c.out, joined(row))
 	return err
+}
+
+// entryRow is an entry in a line: when, the key of what it is about, tenant, type, id,
+// the kind, and what came of it. An operation is about the event that a delivery has
+// become, or else about its letter; an entry of a replay plan is about the plan.
+func entryRow(f api.Followed) ([]string, error) {
+	var r struct {
+		At     time.Time
+		Tenant string
+		Event  json.RawMessage // of an operation it is a key alone
+		State  struct{ Outcome string }
+		Action string
+		Letter struct{ Key string }
+		Replay string
+		Step   string
+	}
+	if err := json.Unmarshal(f.Data, &r); err != nil {
+		return nil, err
+	}
+	var key string
+	var e struct{ Key, Tenant, Type, ID string }
+	if len(r.Event) > 0 && json.Unmarshal(r.Event, &key) != nil {
+		if err := json.Unmarshal(r.Event, &e); err != nil {
+			return nil, err
+		}
+	}
+	about := cmp.Or(e.Key, key, r.Letter.Key, r.Replay)
+	came := cmp.Or(r.State.Outcome, r.Action, r.Step)
+	return []string{clock(r.At), about, cmp.Or(e.Tenant, r.Tenant), e.Type, e.ID, string(f.Kind), came}, nil
 }

@@ -25,6 +25,13 @@ const (
 	KindOperation Kind = "operation" // what an operator did about a delivery, see Operation
 )
 
+// Kinds lists the kinds of entries.
+func Kinds() []Kind {
+	return []Kind{
+		KindOpened, KindClaimed, KindWaiting, KindSettled, KindDead, KindLate, KindDuplicate, KindOperation, KindReplay,
+	}
+}
+
 // Record is one entry of an event's history: the facts of one change and the
 // state after it. Records are self-contained: no other is needed to act on one.
 type Record struct {

@@ -55,7 +55,7 @@ func (s *Server) registerRecords(mux *http.ServeMux, spec *huma.OpenAPI) {
 			query("tenant", "of the event", text),
 			query("type", "of the event", text),
 			query("key", "of the event", text),
-			query("kind", "of the entry: opened, claimed, waiting, settled, dead, late, duplicate, operation; may be repeated", text),
+			query("kind", "of the entry: opened, claimed, waiting, settled, dead, late, duplicate, operation, replay; may be repeated", text),
 			query("final", "only the records that an event ended with", &huma.Schema{Type: "boolean"}),
 			{Name: LastEventID, In: "header", Description: "goes before after", Schema: text},
 		},
@@ -112,7 +112,11 @@ func following(r *http.Request) (f streams.Filter, after string, err error) {
 			f.Key = event.Key(values[0])
 		case "kind":
 			for _, v := range values {
-				f.Kinds = append(f.Kinds, event.Kind(v))
+				kind := event.Kind(v)
+				if !slices.Contains(event.Kinds(), kind) {
+					return f, "", fmt.Errorf("kind: %q is none of %v", v, event.Kinds())
+				}
+				f.Kinds = append(f.Kinds, kind)
 			}
 		case "final":
 			if f.Final, err = strconv.ParseBool(values[0]); err != nil {

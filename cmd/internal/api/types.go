@@ -47,6 +47,9 @@ const MessageUncertain = event.MessageUncertain
 // Causes lists the causes of dead letters.
 func Causes() []Cause { return event.Causes() }
 
+// RecordKinds lists the kinds of entries that can be followed.
+func RecordKinds() []event.Kind { return event.Kinds() }
+
 // LetterKinds lists the kinds of dead letters.
 func LetterKinds() []LetterKind { return []LetterKind{event.LetterEvent, event.LetterDelivery} }
 

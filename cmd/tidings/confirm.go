@@ -24,6 +24,16 @@ func (s *consent) flags(cmd *cobra.Command) {
 	cmd.MarkFlagsMutuallyExclusive("yes", "dry-run")
 }
 
+// asking returns where to show what is about to be done: on stderr, before the
+// question, or on stdout if that is all that was asked for.
+func (c *cli) asking(s consent) *cli {
+	shown := *c
+	if !s.dryRun {
+		shown.out = c.err
+	}
+	return &shown
+}
+
 // confirm asks the person at the keyboard, and reports whether to go on. Where
 // nobody is there it wants to be told by --yes.
 func (c *cli) confirm(ctx context.Context, s consent, question string) (bool, error) {

@@ -25,7 +25,7 @@ func (c *cli) discardMany(ctx context.Context, q api.LetterQuery, reason string,
 	if may.dryRun && c.json {
 		return c.printJSON(chosen)
 	}
-	if err := c.aboutMany(chosen); err != nil {
+	if err := c.aboutMany(chosen, may); err != nil {
 		return err
 	}
 	goOn, err := c.confirm(ctx, may, fmt.Sprintf("Discard %d dead letters for good?", len(chosen)))
@@ -68,8 +68,8 @@ func (c *cli) discardAll(ctx context.Context, client *api.Client, chosen []api.L
 	return total, nil
 }
 
-// aboutMany says on stderr which letters something is about to be done to.
-func (c *cli) aboutMany(chosen []api.LetterLine) error {
+// aboutMany says which letters something is about to be done to.
+func (c *cli) aboutMany(chosen []api.LetterLine, may consent) error {
 	causes, types := map[string]int{}, map[string]int{}
 	for _, l := range chosen {
 		causes[string(l.Cause)]++
@@ -83,7 +83,5 @@ func (c *cli) aboutMany(chosen []api.LetterLine) error {
 		pairs = append(pairs, " type "+clean(typ), strconv.Itoa(types[typ]))
 	}
 	pairs = append(pairs, "oldest", clock(chosen[len(chosen)-1].At), "newest", clock(chosen[0].At))
-	shown := *c
-	shown.out = c.err
-	return shown.fields(pairs...)
+	return c.asking(may).fields(pairs...)
 }

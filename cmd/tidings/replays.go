@@ -76,7 +76,7 @@ func (c *cli) startReplay(ctx context.Context, r api.ReplayRequest, may consent,
 	if may.dryRun && c.json {
 		return c.printJSON(preview)
 	}
-	if err := c.aboutReplay(preview); err != nil {
+	if err := c.aboutReplay(preview, may); err != nil {
 		return err
 	}
 	if preview.Letters == 0 {
@@ -98,10 +98,8 @@ func (c *cli) startReplay(ctx context.Context, r api.ReplayRequest, may consent,
 	return c.replay(made)
 }
 
-// aboutReplay says on stderr what a replay would do.
-func (c *cli) aboutReplay(p api.ReplayPreview) error {
-	shown := *c
-	shown.out = c.err
+// aboutReplay says what a replay would do.
+func (c *cli) aboutReplay(p api.ReplayPreview, may consent) error {
 	pairs := []string{"dead letters", strconv.Itoa(p.Letters)}
 	for _, cause := range slices.Sorted(maps.Keys(p.Causes)) {
 		pairs = append(pairs, " cause "+string(cause), strconv.Itoa(p.Causes[cause]))
@@ -113,10 +111,13 @@ func (c *cli) aboutReplay(p api.ReplayPreview) error {
 	for _, would := range slices.Sorted(maps.Keys(p.Messages)) {
 		pairs = append(pairs, " messages to "+strings.ReplaceAll(would, "_", " "), strconv.Itoa(p.Messages[would]))
 	}
+	if p.Problems > 0 {
+		pairs = append(pairs, " letters that would be dead again at once", strconv.Itoa(p.Problems))
+	}
 	if p.Nothing > 0 {
 		pairs = append(pairs, " letters that would send nothing", strconv.Itoa(p.Nothing))
 	}
-	return shown.fields(pairs...)
+	return c.asking(may).fields(pairs...)
 }
 
 // watchReplay shows how far a replay is until it is over. An interrupt leaves it

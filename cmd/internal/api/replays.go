@@ -49,7 +49,10 @@ type ReplayPreview struct {
 	// Messages are those of the letters that were looked into, by what would become
 	// of them: send, stay, suppressed …
 	Messages map[string]int `json:"messages"`
-	// Nothing is how many letters would send nothing, or cannot be planned.
+	// Problems is how many letters would be dead letters again at once, such as those
+	// that a template still fails on.
+	Problems int `json:"problems"`
+	// Nothing is how many letters would send nothing for another reason.
 	Nothing int `json:"nothing"`
 }
 
@@ -129,9 +132,11 @@ func (s *Server) previewReplay(ctx context.Context, in *replayInput) (*answer[Re
 		}
 		p.Looked++
 		would, err := desk.Preview(ctx, letters.Target{Tenant: l.Tenant, Key: l.Key, Sequence: l.Sequence}, letters.Change{})
-		if err != nil || len(would.Messages) == 0 {
+		switch {
+		case err == nil && would.Problem != "":
+			p.Problems++
+		case err != nil || len(would.Messages) == 0:
 			p.Nothing++
-			continue
 		}
 		for _, m := range would.Messages {
 			p.Messages[string(m.Would)]++

@@ -156,7 +156,11 @@ func letterFields(l api.Letter) []string {
 		for _, name := range slices.Sorted(maps.Keys(d.Properties)) {
 			pairs = append(pairs, "property "+clean(name), d.Properties[name])
 		}
-		pairs = append(pairs, "headers", string(d.Headers))
+		headers := string(d.Headers)
+		if len(headers) > shown {
+			headers = beginning(headers) + fmt.Sprintf(" … %d bytes in all: see them with --json", len(d.Headers))
+		}
+		pairs = append(pairs, "headers", headers)
 	}
 	return pairs
 }
@@ -176,6 +180,15 @@ func (c *cli) printLetter(l api.Letter) error {
 // shown is how much of a payload is written on the screen.
 const shown = 4 << 10
 
+// beginning is so much of a longer text, up to a whole character.
+func beginning(text string) string {
+	cut := shown
+	for !utf8.RuneStart(text[cut]) {
+		cut--
+	}
+	return text[:cut]
+}
+
 // payload returns what can be shown of a letter's payload.
 func payload(l api.Letter) string {
 	data := l.Data
@@ -188,11 +201,7 @@ func payload(l api.Letter) string {
 	case !utf8.Valid(data):
 		return fmt.Sprintf("the payload has %d bytes that are no text: see them with --raw", len(data))
 	case len(data) > shown:
-		cut := shown
-		for !utf8.RuneStart(data[cut]) {
-			cut--
-		}
-		return clean(string(data[:cut]), '\n', '\t') + fmt.Sprintf("\n… %d bytes in all: see them with --raw", len(data))
+		return clean(beginning(string(data)), '\n', '\t') + fmt.Sprintf("\n… %d bytes in all: see them with --raw", len(data))
 	}
 	return clean(string(data), '\n', '\t')
 }

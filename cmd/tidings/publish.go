@@ -75,9 +75,15 @@ func newPublish(c *cli) *cobra.Command {
 	cmd.MarkFlagsMutuallyExclusive("http", "exchange", "queue")
 	cmd.MarkFlagsMutuallyExclusive("http", "routing-key")
 	cmd.MarkFlagsMutuallyExclusive("http", "amqp-url")
-	cmd.MarkFlagsMutuallyExclusive("queue", "routing-key")
-	cmd.MarkFlagsOneRequired("file", "body")
-	cmd.RunE = c.runs(func(ctx context.Context, _ []string) error { return c.publish(ctx, p) })
+	cmd.RunE = c.runs(func(ctx context.Context, _ []string) error {
+		if !f.Changed("file") && !f.Changed("body") {
+			return usage("there is no body: give it with --body, --file, or --file - for stdin")
+		}
+		if p.queue != "" && p.routingKey != "" {
+			return usage("--queue and --routing-key exclude each other: to a queue, its name is the routing key; publish to an --exchange with another")
+		}
+		return c.publish(ctx, p)
+	})
 	return cmd
 }
 

@@ -1,8 +1,12 @@
 package streams_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -39,23 +43,54 @@ func followOutcomes(ctx context.Context, url string, after uint64, handle func(r
 	consumer, err := js.OrderedConsumer(ctx, "OUTCOMES", jetstream.OrderedConsumerConfig{
 		FilterSubjects: []string{"outcomes.*.*"},
 		DeliverPolicy:  jetstream.DeliverByStartSequencePolicy, OptStartSeq: after + 1,
+		MaxResetAttempts: 5, // then it is told why it cannot go on, and tries again
 	})
 	if err != nil {
 		return err
 	}
+	gone := make(chan error, 1)
 	consuming, err := consumer.Consume(func(m jetstream.Msg) {
 		var r record
 		at, err := m.Metadata()
 		if err == nil && json.Unmarshal(m.Data(), &r) == nil {
 			handle(r, at.Sequence.Stream)
 		}
-	})
+	}, jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) {
+		refused, ok := errors.AsType[*jetstream.APIError](err)
+		if ok && (refused.Code == 409 || refused.Code == 410) && len(gone) == 0 {
+			gone <- err // what comes next
+		}
+	}))
 	if err != nil {
 		return err
 	}
 	defer consuming.Stop()
-	<-ctx.Done()
-	return nil
+	select {
+	case err := <-gone:
+		return err
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// printEnds is the example of README.md.
+func printEnds(ctx context.Context, js jetstream.JetStream, after uint64, out io.Writer) error {
+	consumer, err := js.OrderedConsumer(ctx, "OUTCOMES", jetstream.OrderedConsumerConfig{
+		FilterSubjects: []string{"outcomes.*.*"},
+		DeliverPolicy:  jetstream.DeliverByStartSequencePolicy, OptStartSeq: after + 1,
+	})
+	if err != nil {
+		return err // also if what comes next is gone: nothing is passed over in silence
+	}
+	for {
+		m, err := consumer.Next(jetstream.FetchContext(ctx))
+		if err != nil {
+			return err
+		}
+		if h := m.Headers(); h.Get("Tidings-Final") == "true" {
+			fmt.Fprintln(out, h.Get("Tidings-Type"), h.Get("Tidings-Key"), h.Get("Tidings-Outcome"))
+		}
+	}
 }
 
 func TestTheExampleOfThePageFollows(t *testing.T) {
@@ -97,13 +132,42 @@ func TestTheExampleOfThePageFollows(t *testing.T) {
 	t.Run("and behind what was seen", func(t *testing.T) {
 		require.Equal(t, "settled", receive(t, follow(t, sequence.Sequence)).State.Phase)
 	})
-	t.Run("and the page shows it as it is here", func(t *testing.T) {
+	t.Run("and is told when what comes next is gone", func(t *testing.T) {
+		err := followOutcomes(t.Context(), url, 100, nil)
+		require.ErrorContains(t, err, "the log ends at 2")
+	})
+	t.Run("that of README.md prints ends", func(t *testing.T) {
+		nc, err := nats.Connect(url)
+		require.NoError(t, err)
+		t.Cleanup(nc.Close)
+		js, err := jetstream.New(nc)
+		require.NoError(t, err)
+		read, written := io.Pipe()
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- printEnds(ctx, js, 0, written) }()
+		line, err := bufio.NewReader(read).ReadString('\n')
+		require.NoError(t, err)
+		require.Equal(t, "order.placed "+string(first.Event.Key)+" no_recipient\n", line)
+		stop()
+		require.ErrorIs(t, receive(t, done), context.Canceled)
+	})
+	t.Run("and the pages show them as they are here", func(t *testing.T) {
 		source, err := os.ReadFile("records_example_test.go")
 		require.NoError(t, err)
-		_, code, _ := strings.Cut(string(source), "// record is as much")
-		code, _, _ = strings.Cut("// record is as much"+code, "\n\nfunc TestTheExample")
-		page, err := os.ReadFile(filepath.Join("..", "docs", "records.md"))
-		require.NoError(t, err)
-		require.Contains(t, string(page), "\n```go\n"+code+"\n```\n")
+		between := func(from, to string) string {
+			_, code, found := strings.Cut(string(source), from)
+			require.True(t, found)
+			code, _, _ = strings.Cut(from+code, "\n\n"+to)
+			return "\n```go\n" + code + "\n```\n"
+		}
+		for page, code := range map[string]string{
+			filepath.Join("..", "docs", "records.md"): between("// record is as much", "// printEnds is"),
+			filepath.Join("..", "README.md"):          between("func printEnds", "func TestTheExample"),
+		} {
+			text, err := os.ReadFile(page)
+			require.NoError(t, err)
+			require.Contains(t, string(text), code)
+		}
 	})
 }

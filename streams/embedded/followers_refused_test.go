@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -23,11 +24,12 @@ import (
 func TestFollowersChangeNothingAndSeeNothingElse(t *testing.T) {
 	h := open(t)
 	h.append(t, 0, 3)
-	require.NoError(t, h.own.Publish("events.acme.order", []byte("a person's name")))
-	require.NoError(t, h.own.Publish("dead.acme.key", []byte("a person's name")))
-	require.NoError(t, h.own.Flush())
 	inside, err := jetstream.New(h.own)
 	require.NoError(t, err)
+	for _, subject := range []string{"events.acme.order", "dead.acme.key"} {
+		_, err := inside.Publish(t.Context(), subject, []byte("a person's name"))
+		require.NoError(t, err)
+	}
 	events, err := inside.CreateOrUpdateConsumer(t.Context(), "EVENTS", jetstream.ConsumerConfig{Durable: "ours", AckPolicy: jetstream.AckExplicitPolicy})
 	require.NoError(t, err)
 	_, err = inside.CreateOrUpdateConsumer(t.Context(), "OUTCOMES", jetstream.ConsumerConfig{Durable: "projector", AckPolicy: jetstream.AckExplicitPolicy})
@@ -118,15 +120,17 @@ func everything(t *testing.T, js jetstream.JetStream) string {
 		state.Consumers = 0
 		all = append(all, s.CachedInfo().Config, state)
 	}
-	names := js.StreamNames(t.Context())
-	for name := range names.Name() {
-		all = append(all, name)
+	var names []string
+	for name := range js.StreamNames(t.Context()).Name() {
+		names = append(names, name)
 	}
+	slices.Sort(names)
+	all = append(all, names)
 	for stream, name := range map[string]string{"EVENTS": "ours", "OUTCOMES": "projector"} {
 		_, err := js.Consumer(t.Context(), stream, name)
 		require.NoError(t, err)
 	}
-	data, err := json.Marshal(all)
+	data, err := json.MarshalIndent(all, "", " ")
 	require.NoError(t, err)
 	return string(data)
 }

@@ -3,6 +3,7 @@ package embedded_test
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -197,6 +198,43 @@ func TestFollowersAreToldWhatIsGone(t *testing.T) {
 			return stop
 		}))
 	})
+}
+
+// What comes next may go while a client is away: its ordered consumer is then made
+// anew behind the last that it had.
+func TestFollowersAreToldWhatIsGoneInTheMiddle(t *testing.T) {
+	h := open(t)
+	h.append(t, 0, 30)
+	nc, _ := h.follower(t)
+	js, err := jetstream.New(nc)
+	require.NoError(t, err)
+	c, err := js.OrderedConsumer(t.Context(), "OUTCOMES", jetstream.OrderedConsumerConfig{MaxResetAttempts: 1})
+	require.NoError(t, err)
+	had, goOn, refused := make(chan struct{}, 30), make(chan struct{}), make(chan *jetstream.APIError, 100)
+	consuming, err := c.Consume(func(jetstream.Msg) {
+		had <- struct{}{}
+		<-goOn
+	}, jetstream.PullMaxMessages(2), jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) {
+		if api, ok := errors.AsType[*jetstream.APIError](err); ok {
+			refused <- api
+		}
+	}))
+	require.NoError(t, err)
+	t.Cleanup(consuming.Stop)
+	receive(t, had)
+	forget(t, h, 20)
+	inside, err := jetstream.New(h.own)
+	require.NoError(t, err)
+	s, err := inside.Stream(t.Context(), "OUTCOMES")
+	require.NoError(t, err)
+	for name := range s.ConsumerNames(t.Context()).Name() {
+		require.NoError(t, s.DeleteConsumer(t.Context(), name)) // as a restart does
+	}
+	close(goOn)
+	api := receive(t, refused)
+	require.Equal(t, 410, api.Code)
+	require.Equal(t, streams.CodeForgotten, api.ErrorCode)
+	require.Contains(t, api.Description, "the first that is there is 20")
 }
 
 // forget takes the entries before a sequence from OUTCOMES, as time would.

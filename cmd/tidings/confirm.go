@@ -25,10 +25,10 @@ func (s *consent) flags(cmd *cobra.Command) {
 }
 
 // asking returns where to show what is about to be done: on stderr, before the
-// question, or on stdout if that is all that was asked for.
+// question, or on stdout if that is all that was asked for and no JSON is there.
 func (c *cli) asking(s consent) *cli {
 	shown := *c
-	if !s.dryRun {
+	if !s.dryRun || c.json {
 		shown.out = c.err
 	}
 	return &shown

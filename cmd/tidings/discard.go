@@ -59,7 +59,10 @@ func (c *cli) discard(ctx context.Context, key api.Key, reason string, may conse
 	if err != nil {
 		return withHint(err, listLettersCommand)
 	}
-	if err := c.about(letter); err != nil {
+	if may.dryRun && c.json {
+		return c.printJSON(letter)
+	}
+	if err := c.asking(may).fields(letterFields(letter)...); err != nil {
 		return err
 	}
 	goOn, err := c.confirm(ctx, may, "Discard this dead letter for good?")
@@ -74,11 +77,4 @@ func (c *cli) discard(ctx context.Context, key api.Key, reason string, may conse
 		return c.printJSON(done)
 	}
 	return c.fields("discarded", string(done.Key))
-}
-
-// about says on stderr which letter something is about to be done to.
-func (c *cli) about(l api.Letter) error {
-	shown := *c
-	shown.out = c.err
-	return shown.fields(letterFields(l)...)
 }

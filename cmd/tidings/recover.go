@@ -49,7 +49,7 @@ func (c *cli) recover(ctx context.Context, reason string, may consent) error {
 	found, kept, err := app.Recover(ctx, app.RecoverOptions{
 		Config: conf, Logger: logger, Operator: c.whoAmI(), Reason: reason, Progress: c.progress(time.Now()),
 		Confirm: func(ctx context.Context, f app.Findings) (bool, error) {
-			if err := c.findings(f); err != nil {
+			if err := c.findings(f, may); err != nil {
 				return false, err
 			}
 			return c.confirm(ctx, may, "Give the log what it lost?")
@@ -72,10 +72,8 @@ func (c *cli) recover(ctx context.Context, reason string, may consent) error {
 		"the old ledger", kept, "now", "start tidings: it builds the ledger anew, and goes on")
 }
 
-// findings says on stderr what would be done.
-func (c *cli) findings(f app.Findings) error {
-	shown := *c
-	shown.out = c.err
+// findings says what would be done.
+func (c *cli) findings(f app.Findings, may consent) error {
 	pairs := []string{"misfit", f.Misfit, "events compared", fmt.Sprint(f.Looked), "events that the log lost", fmt.Sprint(len(f.Lost))}
 	for i, row := range f.Lost {
 		if i == shownLost {
@@ -90,7 +88,7 @@ func (c *cli) findings(f app.Findings) error {
 	if n := len(f.Unlettered); n > 0 {
 		pairs = append(pairs, "dead letters to be written again", fmt.Sprint(n))
 	}
-	return shown.fields(pairs...)
+	return c.asking(may).fields(pairs...)
 }
 
 // progress returns what says on a terminal how far something long is, at most

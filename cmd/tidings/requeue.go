@@ -107,13 +107,17 @@ func (c *cli) ended(ctx context.Context, client *api.Client, done api.Requeued) 
 	} else {
 		c.message("requeued as generation %d: waiting until it has ended", done.Generation)
 	}
-	for {
+	for told := false; ; {
 		found, err := client.Event(ctx, string(done.Event.Key), "")
 		if err == nil && found.Event.Generation >= done.Generation && found.Event.Ended() {
 			return found.Event, nil
 		}
 		if err != nil && codeOf(err) != exitNotFound {
 			return api.Row{}, err
+		}
+		if err == nil && !told && found.Event.Generation >= done.Generation && found.Event.Phase == api.PhaseWaiting {
+			told = true
+			c.message("it waits for its next round, or for a channel that does not get through: tidings events why %s", done.Event.Key)
 		}
 		select {
 		case <-ctx.Done():

@@ -41,6 +41,9 @@ func Phases() []Phase { return append(OpenPhases(), event.PhaseSettled, event.Ph
 // PhaseDead is the phase of an event that is a dead letter.
 const PhaseDead = event.PhaseDead
 
+// PhaseWaiting is the phase of an event that waits for a time or for a channel.
+const PhaseWaiting = event.PhaseWaiting
+
 // MessageUncertain is the state of a message that may have been received.
 const MessageUncertain = event.MessageUncertain
 

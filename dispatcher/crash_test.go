@@ -49,6 +49,13 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	if server := os.Getenv(peerServer); server != "" {
+		if err := bePeer(server); err != nil {
+			_, _ = os.Stderr.WriteString(err.Error() + "\n")
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	goleak.VerifyTestMain(m)
 }
 
@@ -94,9 +101,7 @@ func victimEvent() event.Envelope {
 }
 
 func victimDispatcher(log *streams.Log) (*dispatcher.Dispatcher, error) {
-	p, err := plan.Compile(rules, templates, plan.Options{Secret: testSecret, Channels: map[string]plan.Channel{
-		"hook": {Kind: plan.Webhook}, "mail": {Kind: plan.Email},
-	}})
+	p, err := newPlanner()
 	if err != nil {
 		return nil, err
 	}

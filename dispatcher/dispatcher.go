@@ -70,6 +70,8 @@ type Dispatcher struct {
 	policies     map[string]Policy
 	suppressions Suppressions
 	consume      streams.ConsumeOptions
+	lease        time.Duration // of a claim
+	margin       time.Duration // at its end, into which no call lasts
 	settleWithin time.Duration // for recording results once the process stops
 	appendWithin time.Duration // for an append that is under way then, and for putting a claim back
 	paused       func() string
@@ -95,6 +97,7 @@ func New(o Options) (*Dispatcher, error) {
 		steady:   o.Steady,
 		rules:    rules{me: o.Owner, crashes: o.Crashes, staleness: o.Staleness, skew: 5 * time.Second},
 		channels: map[string]*outlet{}, policies: map[string]Policy{},
+		lease: claimLease, margin: leaseMargin,
 		consume: o.Consume, settleWithin: 3 * time.Second, appendWithin: 3 * time.Second,
 	}
 	d.setDefaults(o)

@@ -41,15 +41,19 @@ var templates = fstest.MapFS{
 
 func mustPlanner(tb testing.TB) dispatcher.Planner {
 	tb.Helper()
-	p, err := plan.Compile(rules, fs.FS(templates), plan.Options{
+	p, err := newPlanner()
+	require.NoError(tb, err)
+	return p
+}
+
+func newPlanner() (dispatcher.Planner, error) {
+	return plan.Compile(rules, fs.FS(templates), plan.Options{
 		Secret: testSecret,
 		Channels: map[string]plan.Channel{
 			"hook": {Kind: plan.Webhook, OnUnknown: event.Resend},
 			"mail": {Kind: plan.Email, OnUnknown: event.Hold},
 		},
 	})
-	require.NoError(tb, err)
-	return p
 }
 
 // rig is a dispatcher's surroundings: a real log and a real HTTP receiver.

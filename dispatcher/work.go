@@ -57,7 +57,7 @@ func (w *work) renew(ctx context.Context, facts ...event.Fact) error {
 	if err != nil {
 		return err
 	}
-	w.history, w.until = h, start.Add(claimLease-leaseMargin)
+	w.history, w.until = h, start.Add(w.lease-w.margin)
 	return nil
 }
 
@@ -66,7 +66,7 @@ func (w *work) renew(ctx context.Context, facts ...event.Fact) error {
 func (w *work) claimed(s event.State) event.Claimed {
 	c := event.Claimed{
 		Owner: w.rules.me, Generation: s.Generation, Round: roundOf(s, w.policies, w.now()),
-		LeaseMS: claimLease.Milliseconds(), Limit: claimLimit, Config: w.planner.Revision(),
+		LeaseMS: w.lease.Milliseconds(), Limit: claimLimit, Config: w.planner.Revision(),
 	}
 	for _, m := range w.ready(begun(s, w.policies, w.now()), w.room) {
 		c.Messages = append(c.Messages, m.ID)
@@ -222,7 +222,7 @@ func (w *work) record(ctx context.Context, facts []event.Fact) (again bool, err 
 	if err != nil || !ours {
 		return false, err
 	}
-	w.history, w.until = h, start.Add(claimLease-leaseMargin)
+	w.history, w.until = h, start.Add(w.lease-w.margin)
 	switch {
 	case end.cause != "":
 		return false, w.bury(ctx, h, end.cause, undelivered(h.state))
@@ -258,7 +258,7 @@ func (w *work) note(ctx context.Context, facts []event.Fact, underWay []string) 
 		return append(slices.Clip(facts), c)
 	})
 	if err == nil && ours {
-		w.history, w.until = h, start.Add(claimLease-leaseMargin)
+		w.history, w.until = h, start.Add(w.lease-w.margin)
 	}
 	return err
 }

@@ -11,15 +11,17 @@ import (
 
 // Counts are the numbers of what the ledger holds.
 type Counts struct {
-	Outcomes   map[event.Outcome]int `json:"outcomes"` // ended events; every outcome is there
-	Open       map[event.Phase]int   `json:"open"`     // events that have not ended; every such phase is there
-	Duplicates int                   `json:"duplicates"`
-	Letters    int                   `json:"dead_letters"`
+	Outcomes map[event.Outcome]int `json:"outcomes"` // ended events; every outcome is there
+	Open     map[event.Phase]int   `json:"open"`     // events that have not ended; every such phase is there
+	// Tests are the tests of operators, ended or not: they count nowhere above.
+	Tests      int `json:"tests"`
+	Duplicates int `json:"duplicates"`
+	Letters    int `json:"dead_letters"`
 }
 
 // Events returns the number of rows.
 func (c Counts) Events() int {
-	n := 0
+	n := c.Tests
 	for _, k := range c.Outcomes {
 		n += k
 	}
@@ -40,6 +42,7 @@ func (s *Store) Counts() (Counts, error) {
 		for _, p := range []event.Phase{event.PhaseOpen, event.PhaseClaimed, event.PhaseWaiting} {
 			c.Open[p] = countIn(b.Get([]byte(countPhase + string(p))))
 		}
+		c.Tests = countIn(b.Get([]byte(countTests)))
 		c.Duplicates = countIn(b.Get([]byte(countDuplicates)))
 		c.Letters = countIn(b.Get([]byte(countLetters)))
 		return nil
@@ -51,14 +54,18 @@ func (s *Store) Counts() (Counts, error) {
 const (
 	countDuplicates = "duplicates"
 	countLetters    = "letters"
+	countTests      = "tests"
 	countOutcome    = "outcome:"
 	countPhase      = "phase:"
 )
 
-// count adds by to the counters of a row: its outcome, or its phase while it is open.
+// count adds by to the counters of a row: its outcome, or its phase while it is
+// open. Tests are counted apart.
 func (t *Tx) count(r *Row, by int) {
 	switch {
 	case r == nil:
+	case r.Test:
+		t.counts[countTests] += by
 	case r.Ended():
 		t.counts[countOutcome+string(r.Outcome)] += by
 	default:

@@ -12,6 +12,7 @@ type Row struct {
 	Key           event.Key      `json:"key"`
 	Tenant        string         `json:"tenant"`
 	Source        string         `json:"source,omitempty"`
+	Test          bool           `json:"test,omitempty"` // an operator's, see [event.TestSource]
 	EventID       string         `json:"event_id"`
 	IDSource      event.IDSource `json:"id_source"`
 	Type          string         `json:"type"`
@@ -46,7 +47,7 @@ func (r Row) Ended() bool { return r.Phase == event.PhaseSettled || r.Phase == e
 func newRow(sequence uint64, r event.Record, duplicates int) Row {
 	ref, s := r.Event, r.State
 	return Row{
-		Key: ref.Key, Tenant: ref.Tenant, Source: ref.Source, EventID: ref.ID, IDSource: ref.IDSource,
+		Key: ref.Key, Tenant: ref.Tenant, Source: ref.Source, Test: ref.IsTest(), EventID: ref.ID, IDSource: ref.IDSource,
 		Type: ref.Type, CorrelationID: ref.CorrelationID, AMQPMessageID: ref.AMQPMessageID,
 		Outcome: s.Outcome, Phase: s.Phase, Cause: s.Cause,
 		Messages: s.Counts(), Tries: s.Tries(), Duplicates: duplicates,

@@ -15,7 +15,7 @@ import (
 
 func newEvents(c *cli) *cobra.Command {
 	return group("events", "What became of events",
-		newEventsList(c), newEventsShow(c), newEventsWhy(c), newEventsTail(c))
+		newEventsList(c), newEventsShow(c), newEventsWhy(c), newEventsTail(c), newEventsTest(c))
 }
 
 func newEventsList(c *cli) *cobra.Command {
@@ -87,8 +87,15 @@ func (c *cli) more(next string) {
 	}
 }
 
-// standing is the outcome of an ended event, and the phase of an open one.
-func standing(r api.Row) string { return first(string(r.Outcome), string(r.Phase)) }
+// standing is the outcome of an ended event, and the phase of an open one. It
+// marks tests.
+func standing(r api.Row) string {
+	s := first(string(r.Outcome), string(r.Phase))
+	if r.Test {
+		s += " (test)"
+	}
+	return s
+}
 
 func delivered(n api.Messages) string { return fmt.Sprintf("%d/%d", n.Delivered, n.Created) }
 

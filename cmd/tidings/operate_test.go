@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -40,13 +41,62 @@ func TestOperateScripts(t *testing.T) {
 	cmds["message"] = func(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Setenv(args[0], waitForMessage(ts, args[1], args[2]))
 	}
+	// requests PATH N wants the partner to get that many requests at a path, and no more.
+	cmds["requests"] = func(ts *testscript.TestScript, _ bool, args []string) {
+		want, err := strconv.Atoi(args[1])
+		ts.Check(err)
+		n := requestsAt(ts, args[0])
+		for deadline := time.Now().Add(30 * time.Second); n < want && time.Now().Before(deadline); n = requestsAt(ts, args[0]) {
+			time.Sleep(10 * time.Millisecond)
+		}
+		if n != want {
+			ts.Fatalf("%d requests at %s, want %d", n, args[0], want)
+		}
+	}
+	// mails writes whom mails were sent to, and their subjects.
+	cmds["mails"] = func(ts *testscript.TestScript, _ bool, _ []string) {
+		for _, m := range ts.Value(sinksKey{}).(sinks).mails.Mails() {
+			fmt.Fprintf(ts.Stdout(), "%v %s\n", m.To, m.Subject)
+		}
+	}
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/operate", RequireExplicitExec: true, Cmds: cmds,
 		Setup: func(e *testscript.Env) error { return runApp(t, e) },
 	})
 }
 
-type partnerKey struct{}
+type (
+	partnerKey struct{}
+	sinksKey   struct{}
+)
+
+// sinks are what receives messages.
+type sinks struct {
+	hooks *sink.HTTP
+	mails *sink.SMTP
+}
+
+func requestsAt(ts *testscript.TestScript, path string) int {
+	n := 0
+	for _, r := range ts.Value(sinksKey{}).(sinks).hooks.Requests() {
+		if r.Path == path {
+			n++
+		}
+	}
+	return n
+}
+
+// writeTemplate writes the template of mails, with a sample.
+func writeTemplate(t *testing.T, dir string) {
+	require.NoError(t, os.MkdirAll(dir, 0o700))
+	for name, text := range map[string]string{
+		"subject.txt": "Order {{.data.order}}", "text.txt": "Dear {{.data.name}}, it is on its way.\n",
+		"subject.de.txt": "Bestellung {{.data.order}}", "text.de.txt": "Hallo {{.data.name}}, sie ist unterwegs.\n",
+		"_sample.json": `{"order":"4711","name":"Sam Sample","email":"sam@customer.example"}`,
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+}
 
 // runApp starts a Tidings for a script.
 func runApp(t *testing.T, e *testscript.Env) error {
@@ -63,18 +113,25 @@ func runApp(t *testing.T, e *testscript.Env) error {
 		},
 	}})
 	require.NoError(t, err)
+	mails, err := sink.StartSMTP(sink.SMTPOptions{})
+	require.NoError(t, err)
+	writeTemplate(t, filepath.Join(e.WorkDir, "templates", "shipped"))
 	path := filepath.Join(e.WorkDir, "tidings.yaml")
 	text := fmt.Sprintf(`
 data: %s
 api: {listen: "127.0.0.1:0", token: %s}
 nats: {durability: relaxed}
+templates: templates
+suppressions: [{address: never@shop.example, reason: asked}]
 channels:
+  mail: {kind: email, host: 127.0.0.1, port: %d, tls: none, from: shop@shop.example}
   hook: {kind: webhook, secret: whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=, allow_private: true, base: 1ms, rounds: [], breaker: {failures: 1000000}}
   held: {kind: webhook, secret: whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=, allow_private: true, on_unknown: hold, timeout: 300ms}
 routes:
+  - {name: shipped, event: parcel.shipped, when: "data.never", channel: mail, template: shipped, recipients: data.email, locale: data.locale}
   - {name: hook, event: "order.*", channel: hook, recipients: "data.to"}
   - {name: held, event: "slow.*", channel: held, recipients: "data.to"}
-`, filepath.Join(e.WorkDir, "data"), token)
+`, filepath.Join(e.WorkDir, "data"), token, mails.Port())
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	conf, err := config.Load(path, nil)
 	require.NoError(t, err)
@@ -89,8 +146,10 @@ routes:
 		require.NoError(t, <-done)
 		require.NoError(t, a.Close())
 		require.NoError(t, partner.Close())
+		require.NoError(t, mails.Close())
 	})
 	e.Values[partnerKey{}] = mood
+	e.Values[sinksKey{}] = sinks{partner, mails}
 	client := &api.Client{BaseURL: <-listening, Token: token}
 	require.Eventually(t, func() bool {
 		ready, err := client.Ready(ctx)

@@ -48,6 +48,7 @@ func commands(c *cli) []*cobra.Command {
 		newEvents(c),
 		newDeadLetters(c),
 		newMessages(c),
+		newTemplates(c),
 		newReplays(c),
 		newStatus(c),
 		newRecover(c),

@@ -127,6 +127,7 @@ func counts(n api.Counts) [][]string {
 		rows = append(rows, []string{string(p), strconv.Itoa(n.Open[p])})
 	}
 	return append(rows,
+		[]string{"test", strconv.Itoa(n.Tests)},
 		[]string{string(api.Duplicate), strconv.Itoa(n.Duplicates)},
 		[]string{"dead letters", strconv.Itoa(n.Letters)})
 }

@@ -3,6 +3,7 @@ package plan
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -19,7 +20,8 @@ import (
 type template struct {
 	locales  locales
 	variants map[string]*variant // by locale
-	version  string              // fingerprint of all its files
+	version  string              // fingerprint of all its files, but not of the sample
+	sample   []byte              // see [Sample]
 }
 
 // variant is a template in one language.
@@ -107,10 +109,31 @@ func (c *compiler) loadTemplate(from fs.FS, name string) *template {
 		}
 	}
 	c.compareLocales(name, variants)
+	sample := c.loadSample(from, name)
 	if len(variants) == 0 || len(c.problems) > before {
 		return nil
 	}
-	return c.assemble(variants)
+	t := c.assemble(variants)
+	t.sample = sample
+	return t
+}
+
+// sampleFile is the data of an event to try a template with. What is sent for
+// events of producers does not depend on it.
+const sampleFile = "_sample.json"
+
+func (c *compiler) loadSample(from fs.FS, name string) []byte {
+	file := path.Join(name, sampleFile)
+	sample, err := readFile(from, file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		c.add(Problem{File: c.o.folder(file), Text: reason(err)})
+	case !json.Valid([]byte(sample)):
+		c.add(Problem{File: c.o.folder(file), Text: "is not JSON"})
+	}
+	return []byte(sample)
 }
 
 func (c *compiler) assemble(variants map[string]*variant) *template {

@@ -58,7 +58,7 @@ func (p *Planner) CheckTest(e event.Envelope) error {
 		return fmt.Errorf("there is no channel %q: %s", t.channel, listed("channels", maps.Keys(p.o.Channels)))
 	}
 	if t.route != "" && p.route(t.route) == nil {
-		return p.NoRoute(t.route)
+		return p.noRoute(t.route)
 	}
 	matched, kinds := 0, ""
 	for i := range p.routes {
@@ -77,8 +77,37 @@ func (p *Planner) CheckTest(e event.Envelope) error {
 	return fmt.Errorf("the address is not %s, which the route's channel needs", kinds)
 }
 
-// NoRoute says that there is no route of a name, and which there are.
-func (p *Planner) NoRoute(name string) error {
+// Sample is what a test of one route can do with where it says nothing else.
+type Sample struct {
+	Type string // of the events that the route is for; empty where it is for several
+	To   string // an address that nobody has
+	// Data is the file _sample.json beside the route's template; nil: there is none.
+	Data []byte
+	// File is what that file is called, empty where the route has no template.
+	File string
+}
+
+// Sample returns what there is for a test of a route. The error says which routes
+// there are.
+func (p *Planner) Sample(name string) (Sample, error) {
+	r := p.route(name)
+	if r == nil {
+		return Sample{}, p.noRoute(name)
+	}
+	s := Sample{To: "somebody@example.com"}
+	if r.channel.Kind != Email {
+		s.To = "https://example.com/"
+	}
+	if !strings.Contains(r.Event, "*") {
+		s.Type = r.Event
+	}
+	if r.template != nil {
+		s.Data, s.File = r.template.sample, p.o.folder(r.Template, sampleFile)
+	}
+	return s, nil
+}
+
+func (p *Planner) noRoute(name string) error {
 	return fmt.Errorf("there is no route %.64q: %s", name, listed("routes", func(yield func(string) bool) {
 		for i := range p.routes {
 			if !yield(p.routes[i].Name) {
@@ -86,19 +115,6 @@ func (p *Planner) NoRoute(name string) error {
 			}
 		}
 	}))
-}
-
-// TypeOf returns the type of the events that a route is for, empty where it is for
-// several, or ok false where there is no such route.
-func (p *Planner) TypeOf(name string) (typ string, ok bool) {
-	r := p.route(name)
-	if r == nil {
-		return "", false
-	}
-	if !strings.Contains(r.Event, "*") {
-		typ = r.Event
-	}
-	return typ, true
 }
 
 func (p *Planner) route(name string) *route {

@@ -1,7 +1,9 @@
 package plan_test
 
 import (
+	"maps"
 	"testing"
+	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
 
@@ -104,4 +106,31 @@ func TestCheckOfATest(t *testing.T) {
 			require.EqualError(t, err, c.want)
 		})
 	}
+}
+
+func TestSampleOfARoute(t *testing.T) {
+	with := func(sample string) fstest.MapFS {
+		out := maps.Clone(greeting)
+		out["greeting/_sample.json"] = &fstest.MapFile{Data: []byte(sample)}
+		return out
+	}
+	every := mailRoute(func(r *plan.Route) { r.Name, r.Event = "every", "order.*" })
+	p := compile(t, with(`{"name":"Ann"}`), every, mailRoute(), mailRoute(hookRoute))
+	found, err := p.Sample("mail")
+	require.NoError(t, err)
+	require.Equal(t, plan.Sample{
+		Type: "order.placed", To: "somebody@example.com", Data: []byte(`{"name":"Ann"}`), File: "templates/greeting/_sample.json",
+	}, found)
+	found, err = p.Sample("every")
+	require.NoError(t, err)
+	require.Empty(t, found.Type, "it is for several")
+	found, err = p.Sample("hook")
+	require.NoError(t, err)
+	require.Equal(t, plan.Sample{Type: "order.placed", To: "https://example.com/"}, found)
+	_, err = p.Sample("x")
+	require.EqualError(t, err, `there is no route "x": the routes are every, hook, mail`)
+
+	require.Equal(t, compile(t, greeting, mailRoute()).Revision(), compile(t, with("{}"), mailRoute()).Revision())
+	_, err = plan.Compile(plan.Rules{Routes: []plan.Route{mailRoute()}}, with("{"), options)
+	require.ErrorContains(t, err, "templates/greeting/_sample.json: is not JSON")
 }

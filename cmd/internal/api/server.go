@@ -79,6 +79,8 @@ type Options struct {
 	// Desk returns where operators deal with dead letters, nil while the log is not
 	// open. It may be nil, for never.
 	Desk func() *letters.Desk
+	// Planner plans tests. It may be nil: then they are not available.
+	Planner Planner
 	// Parts says of every part whether work moves through it. It is asked by
 	// /readyz, so it answers at once. None means ready.
 	Parts func(context.Context) []Part
@@ -181,6 +183,7 @@ func (s *Server) routes() (http.Handler, error) {
 	s.registerLetters(api)
 	s.registerOperate(api)
 	s.registerReplays(api)
+	s.registerTests(api)
 	s.registerStatus(api)
 	s.registerPublish(mux, api.OpenAPI())
 	s.registerRecords(mux, api.OpenAPI())

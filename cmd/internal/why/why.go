@@ -49,6 +49,9 @@ func Tell(row store.Row, history []store.Entry) Story {
 }
 
 func title(row store.Row) string {
+	if row.Test {
+		return fmt.Sprintf("test %q of %s by an operator of tenant %q: %s", row.EventID, row.Type, row.Tenant, standing(row))
+	}
 	return fmt.Sprintf("%s %q of tenant %q%s: %s", row.Type, row.EventID, row.Tenant, from(row.Source), standing(row))
 }
 
@@ -102,6 +105,9 @@ func (t *teller) at() time.Time {
 
 func (t *teller) received() {
 	details := []string{idInWords(t.row.IDSource)}
+	if t.row.Test {
+		details = []string{"a test: its id was given by an operator, and its messages go to one address only"}
+	}
 	if other := t.row.AMQPMessageID; other != "" {
 		details = append(details, fmt.Sprintf("its AMQP message-id is another, %q: the one of the CloudEvent counts", other))
 	}

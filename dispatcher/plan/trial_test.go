@@ -134,3 +134,15 @@ func TestSampleOfARoute(t *testing.T) {
 	_, err = plan.Compile(plan.Rules{Routes: []plan.Route{mailRoute()}}, with("{"), options)
 	require.ErrorContains(t, err, "templates/greeting/_sample.json: is not JSON")
 }
+
+func TestTheSamplesOfTheShopFillItsTemplates(t *testing.T) {
+	p := shopPlanner(t)
+	s, err := p.Sample("order-shipped")
+	require.NoError(t, err)
+	e := trial("me@shop.example", string(s.Data), event.ExtensionTestRoute, "order-shipped")
+	e.Type = s.Type
+	out, err := p.Plan(key, e)
+	require.NoError(t, err)
+	require.Equal(t, "Your order 1042 is on its way", out.Messages[0].Content.Subject)
+	require.Contains(t, out.Messages[0].Content.Text, "Hello Ann,")
+}

@@ -8,5 +8,5 @@ import "embed"
 // Files is the folder as it stands beside this file: tidings.yaml,
 // webhook.secret, templates and events.
 //
-//go:embed tidings.yaml webhook.secret templates events
+//go:embed tidings.yaml webhook.secret all:templates events
 var Files embed.FS

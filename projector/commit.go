@@ -21,7 +21,7 @@ func (f *follower) commitAll(ctx context.Context, queue <-chan item, c store.Che
 		batch := f.collect(first, queue)
 		last := batch[len(batch)-1]
 		before := c
-		c.Sequence, c.Fingerprint = last.sequence, last.fingerprint
+		c.Sequence, c.Fingerprint = last.Sequence, fingerprint(last.Entry)
 		if err := f.commit(ctx, batch, before, c); err != nil {
 			return err
 		}
@@ -33,7 +33,7 @@ func (f *follower) commitAll(ctx context.Context, queue <-chan item, c store.Che
 // long enough, or the queue is closed. While there is nothing to commit, no
 // timer runs.
 func (f *follower) collect(first item, queue <-chan item) []item {
-	batch, size := []item{first}, first.size
+	batch, size := []item{first}, len(first.Data)
 	timer := time.NewTimer(f.options.CommitEvery)
 	defer timer.Stop()
 	for len(batch) < f.options.BatchMax && size < batchBytes {
@@ -42,7 +42,7 @@ func (f *follower) collect(first item, queue <-chan item) []item {
 			if !open {
 				return batch
 			}
-			batch, size = append(batch, i), size+i.size
+			batch, size = append(batch, i), size+len(i.Data)
 		case <-timer.C:
 			return batch
 		}
@@ -100,10 +100,10 @@ func (f *follower) write(batch []item, c store.Checkpoint) ([]problem, error) {
 		for _, i := range batch {
 			what, err := i.apply(tx)
 			if err != nil {
-				return fmt.Errorf("entry %d of %s: %w", i.sequence, f.name, err)
+				return fmt.Errorf("entry %d of %s: %w", i.Sequence, f.name, err)
 			}
 			if what != "" {
-				problems = append(problems, problem{i.sequence, what})
+				problems = append(problems, problem{i.Sequence, what})
 			}
 		}
 		return tx.Checkpoint(c)

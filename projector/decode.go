@@ -12,16 +12,15 @@ import (
 
 // item is a decoded entry on its way into the store.
 type item struct {
-	sequence    uint64
-	fingerprint string
-	size        int // bytes of the entry
+	streams.Entry
 	// apply writes the item. It returns what is suspicious about it, if
 	// anything is.
 	apply func(*store.Tx) (problem string, err error)
 }
 
 func newItem(e streams.Entry, apply func(*store.Tx) (string, error)) item {
-	return item{sequence: e.Sequence, fingerprint: fingerprint(e), size: len(e.Data), apply: apply}
+	e.Header = nil // nothing more is read from it
+	return item{Entry: e, apply: apply}
 }
 
 // decodeOutcome reads an entry of OUTCOMES. It never fails: what it does not

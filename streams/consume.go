@@ -88,6 +88,8 @@ type consumption struct {
 	last, bound  int // of deliveries, see [Delivery]
 	handle       func(context.Context, *Delivery)
 	ready        chan *Delivery // has room for all that may be held
+	hire         func()         // starts a worker
+	hired        int            // workers; as few as there were deliveries
 
 	mu    sync.Mutex
 	held  map[*Delivery]struct{} // taken and not yet let go
@@ -107,9 +109,7 @@ func (c *consumption) run(ctx context.Context) error {
 	handlers, cut := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cut(nil)
 	var workers sync.WaitGroup
-	for range c.Workers {
-		workers.Go(func() { c.work(ctx, handlers) })
-	}
+	c.hire = func() { workers.Go(func() { c.work(ctx, handlers) }) }
 	beating, stopBeating := context.WithCancel(context.WithoutCancel(ctx))
 	var heart sync.WaitGroup
 	heart.Go(func() { c.beat(beating) })
@@ -334,4 +334,8 @@ func (c *consumption) take(m jetstream.Msg) {
 	d.maxDeliver, d.bound = c.last, c.bound
 	c.hold(d)
 	c.ready <- d
+	if c.hired < c.Workers {
+		c.hired++
+		c.hire()
+	}
 }

@@ -376,20 +376,32 @@ func encodeJSON(v any) ([]byte, error) {
 // UnmarshalJSON implements json.Unmarshaler. A fact of an unknown kind becomes
 // an [UnknownFact].
 func (fs *Facts) UnmarshalJSON(data []byte) error {
-	var raws []json.RawMessage
-	if err := json.Unmarshal(data, &raws); err != nil {
+	var encoded []encodedFact
+	if err := json.Unmarshal(data, &encoded); err != nil {
 		return err
 	}
-	out := make(Facts, len(raws))
-	for i, raw := range raws {
-		f, err := unmarshalFact(raw)
-		if err != nil {
-			return fmt.Errorf("fact %d: %w", i, err)
-		}
-		out[i] = f
-	}
-	*fs = out
+	*fs = factsOf(encoded)
 	return nil
+}
+
+func factsOf(encoded []encodedFact) Facts {
+	if encoded == nil {
+		return nil
+	}
+	facts := make(Facts, len(encoded))
+	for i, e := range encoded {
+		facts[i] = e.Fact
+	}
+	return facts
+}
+
+// encodedFact is a fact as it is decoded.
+type encodedFact struct{ Fact }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (e *encodedFact) UnmarshalJSON(raw []byte) (err error) {
+	e.Fact, err = unmarshalFact(raw)
+	return err
 }
 
 func unmarshalFact(raw json.RawMessage) (Fact, error) {
@@ -399,7 +411,7 @@ func unmarshalFact(raw json.RawMessage) (Fact, error) {
 	}
 	decode, known := factDecoders[kind]
 	if !known {
-		return UnknownFact{Kind: kind, Raw: raw}, nil
+		return UnknownFact{Kind: kind, Raw: bytes.Clone(raw)}, nil
 	}
 	return decode(raw)
 }

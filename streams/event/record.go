@@ -162,31 +162,33 @@ func EncodeRecord(r Record) ([]byte, error) {
 	facts, err := r.Facts.objects()
 	if err == nil {
 		var data []byte
-		if data, err = encodeJSON(encodedRecord{r.ID, r.Schema, r.Kind, r.At, r.Event, facts, r.State}); err == nil {
+		if data, err = encodeJSON(codedRecord[any]{r.ID, r.Schema, r.Kind, r.At, r.Event, facts, r.State}); err == nil {
 			return data, nil
 		}
 	}
 	return nil, fmt.Errorf("encode record %s of event %s: %w", r.ID, r.Event.Key, err)
 }
 
-// encodedRecord is a Record whose facts the encoder writes itself, once: what a
-// MarshalJSON returns, it reads and writes again.
-type encodedRecord struct {
+// codedRecord is a Record whose list of facts needs no methods of its own: what a
+// MarshalJSON returns, the encoder reads and writes again, and what is for an
+// UnmarshalJSON, the decoder reads before.
+type codedRecord[F any] struct {
 	ID     string    `json:"id"`
 	Schema int       `json:"schema"`
 	Kind   Kind      `json:"kind"`
 	At     time.Time `json:"at"`
 	Event  Ref       `json:"event"`
-	Facts  []any     `json:"facts"`
+	Facts  []F       `json:"facts"`
 	State  State     `json:"state"`
 }
 
 // DecodeRecord reads the JSON of a record, of this or a later schema.
 func DecodeRecord(data []byte) (Record, error) {
-	var r Record
-	if err := json.Unmarshal(data, &r); err != nil {
+	var c codedRecord[encodedFact]
+	if err := json.Unmarshal(data, &c); err != nil {
 		return Record{}, fmt.Errorf("decode record: %w", err)
 	}
+	r := Record{c.ID, c.Schema, c.Kind, c.At, c.Event, factsOf(c.Facts), c.State}
 	if r.ID == "" || !r.Event.Key.Valid() || r.State.Revision < 1 {
 		return Record{}, errors.New("decode record: id, event.key or state.revision is missing: this is not a record")
 	}

@@ -219,3 +219,21 @@ func FuzzDecodeRecord(f *testing.F) {
 		require.Equal(t, r.State.Revision+1, next.State.Revision)
 	})
 }
+
+func TestFactsThatAreNoneAreRefused(t *testing.T) {
+	data, err := event.EncodeRecord(sampleRecords()[0])
+	require.NoError(t, err)
+	for name, fact := range map[string]string{
+		"nothing":             `null`,
+		"a text":              `"claimed"`,
+		"one without a kind":  `{"round":1}`,
+		"one of another form": `{"fact":"claimed","round":"first"}`,
+		"one that is cut off": `{"fact":"claimed`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := event.DecodeRecord([]byte(strings.Replace(string(data), `"facts":[`, `"facts":[`+fact+`,`, 1)))
+			require.Error(t, err)
+			require.Error(t, new(event.Facts).UnmarshalJSON([]byte(`[`+fact+`]`)))
+		})
+	}
+}

@@ -303,4 +303,16 @@ func TestCounts(t *testing.T) {
 		Duplicates: 2,
 	}, c)
 	require.Equal(t, 4, c.Events())
+
+	before = len(log.Lines)
+	test := storetest.Ref("acme", 5)
+	test.Source, test.Key = event.TestSource, event.TestKey("acme", test.ID)
+	log.Record(test, event.Claimed{})
+	log.Record(test, event.Settled{})
+	storetest.Apply(t, s, log.Lines[before:]...)
+	after, err := s.Counts()
+	require.NoError(t, err)
+	require.Equal(t, 1, after.Tests, "once, whatever became of it")
+	after.Tests = 0
+	require.Equal(t, c, after, "and nowhere else")
 }

@@ -168,11 +168,11 @@ func (c *cli) printTest(p api.TestPreview) error {
 		}
 	}
 	if len(p.Messages) == 0 && p.Problem == "" {
-		c.message("nothing would be sent: %s", p.Nothing)
+		fmt.Fprintln(cleaner{c.out}, "nothing would be sent: "+string(p.Nothing))
 	}
 	for _, r := range p.Routes {
 		if r.Verdict != "planned" {
-			c.message("route %q: %s: %s", r.Route, r.Verdict, r.Detail)
+			fmt.Fprintf(cleaner{c.out}, "route %q: %s: %s\n", r.Route, r.Verdict, r.Detail)
 		}
 	}
 	return nil

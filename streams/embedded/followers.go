@@ -41,6 +41,10 @@ const (
 	maxSubs      = 4096     // of one connection
 	authTimeout  = 2        // seconds
 	openWait     = 5 * time.Second
+	// How long the server remembers whom an answer is for, after the request or the
+	// answer before: some 800 bytes each.
+	readWait = 2 * time.Second
+	pullWait = maxExpiry + 5*time.Second
 )
 
 // Names of the accounts and of this process in them.
@@ -166,8 +170,11 @@ func (s *Server) openFollowers(ctx context.Context) error {
 // share lets an account read entries and pull from consumers, without a detour:
 // what the server answers to it there keeps its subject.
 func share(from, to *server.Account) error {
-	for _, subject := range []string{directAPI, directAPI + ".>", nextAPI} {
+	for subject, wait := range map[string]time.Duration{directAPI: readWait, directAPI + ".>": readWait, nextAPI: pullWait} {
 		if err := from.AddServiceExportWithResponse(subject, server.Streamed, []*server.Account{to}); err != nil {
+			return err
+		}
+		if err := from.SetServiceExportResponseThreshold(subject, wait); err != nil {
 			return err
 		}
 		if err := to.AddServiceImport(from, subject, subject); err != nil {
@@ -187,6 +194,7 @@ func (s *Server) listen() error {
 		return errors.New(reason)
 	default:
 	}
+	s.working.Go(func() { s.pace(s.stopped) })
 	s.logger.Info("followers are served", "url", s.ClientURL(), "tls", s.gate.followers.TLS != nil)
 	if addr, ok := s.ns.Addr().(*net.TCPAddr); ok && !addr.IP.IsLoopback() && s.gate.followers.TLS == nil {
 		s.logger.Warn("other machines can reach where followers connect, and nothing is encrypted: set a certificate", "address", addr.String())

@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -92,6 +94,8 @@ func TestFollowersChangeNothingAndSeeNothingElse(t *testing.T) {
 	t.Run("answers that are led to a subject of the log do not get there", func(t *testing.T) {
 		for _, into := range []string{"events.acme.order", "outcomes.acme.key", "$JS.API.STREAM.DELETE.OUTCOMES", "$JS.API.CONSUMER.CREATE.OUTCOMES", "$JS.API.CONSUMER.DELETE.OUTCOMES.projector"} {
 			require.NoError(t, nc.PublishRequest("$JS.API.STREAM.INFO.OUTCOMES", into, nil))
+			traced := &nats.Msg{Subject: "$JS.API.DIRECT.GET.OUTCOMES", Header: nats.Header{"Nats-Trace-Dest": {into}}, Data: []byte(`{"seq":1}`)}
+			require.NoError(t, nc.PublishMsg(traced))
 			require.NoError(t, nc.PublishRequest("$JS.API.DIRECT.GET.OUTCOMES", into, []byte(`{"seq":1}`)))
 			require.NoError(t, nc.PublishRequest("$JS.API.CONSUMER.CREATE.OUTCOMES", into, []byte(`{"config":{"ack_policy":"none"}}`)))
 			reply, sub := inbox(t)
@@ -155,6 +159,20 @@ func TestOnlyFollowersGetIn(t *testing.T) {
 			require.ErrorIs(t, err, nats.ErrAuthorization)
 		})
 	}
+	t.Run("nobody who does not even say who he is", func(t *testing.T) {
+		before, err := h.log.Events.Info(t.Context())
+		require.NoError(t, err)
+		c, err := net.Dial("tcp", strings.TrimPrefix(h.ClientURL(), "nats://"))
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = c.Close() })
+		_, err = c.Write([]byte("PUB events.acme.order 2\r\nhi\r\nSUB > 1\r\n"))
+		require.NoError(t, err)
+		answer, _ := io.ReadAll(c) // reset, where what was sent is not read
+		require.Contains(t, string(answer), "Authorization Violation")
+		after, err := h.log.Events.Info(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, before, after)
+	})
 	t.Run("not more than 32 at a time, and this process all the same", func(t *testing.T) {
 		for range 32 {
 			h.follower(t)

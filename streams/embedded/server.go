@@ -61,6 +61,9 @@ type Server struct {
 	fatal  <-chan string // the first fatal error
 	conns  []*nats.Conn  // for followers
 	stop   sync.Once
+
+	working sync.WaitGroup
+	stopped chan struct{} // closed by Shutdown
 }
 
 // Start starts the server and returns when it has recovered its streams and
@@ -79,7 +82,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	}
 	log := newBridge(o.Logger)
 	ns.SetLoggerV2(log, false, false, false)
-	s := &Server{ns: ns, logger: o.Logger, gate: gate, fatal: log.fatal}
+	s := &Server{ns: ns, logger: o.Logger, gate: gate, fatal: log.fatal, stopped: make(chan struct{})}
 	if err := s.start(ctx, log.fatal); err != nil {
 		s.Shutdown()
 		return nil, fmt.Errorf("start embedded nats-server in %s: %w", o.StoreDir, err)
@@ -216,6 +219,8 @@ func (s *Server) ClientURL() string {
 // closed before. It may be called more than once.
 func (s *Server) Shutdown() {
 	s.stop.Do(func() {
+		close(s.stopped)
+		s.working.Wait()
 		for _, nc := range s.conns {
 			nc.Close()
 		}

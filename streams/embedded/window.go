@@ -29,12 +29,12 @@ const (
 
 // What one request may ask for.
 const (
-	maxRequest   = 64 << 10 // bytes of the request itself
-	maxConsumers = 64       // of all followers
-	maxFilters   = 16       // subjects of a consumer
-	maxPulls     = 8        // of a consumer, waiting
-	maxBatch     = 1000     // entries of a pull
-	maxExpiry    = time.Minute
+	maxRequest   = 64 << 10         // bytes of the request itself
+	maxConsumers = 64               // of all followers
+	maxFilters   = 16               // subjects of a consumer
+	maxPulls     = 8                // of a consumer, waiting
+	maxBatch     = 1000             // entries of a pull
+	maxExpiry    = 30 * time.Second // what clients ask for unless told otherwise
 	idle         = 5 * time.Minute
 	windowWait   = 5 * time.Second
 )

@@ -92,7 +92,7 @@ func oddities() map[string]oddity {
 		},
 		"a body of 16 MiB": {
 			msg:   odd(func(m *amqp.Publishing) { m.Body, m.ContentType = make([]byte, 16<<20), "" }),
-			cause: event.CauseOversize, detail: "payload of 16777216 bytes, the limit is 8388608",
+			cause: event.CauseOversize, detail: "payload of 16777216 bytes, the limit is 8 MiB",
 		},
 		"8,192 headers": {
 			msg: headed(many(8192)), cause: event.CauseHeadersTooLarge, detail: "headers of",

@@ -13,7 +13,7 @@ import (
 // conflict is the letter of a second event under the identity of another one.
 func (d *Door) conflict(a *Arrival, stored streams.StoredEvent) *event.Letter {
 	letter := d.letter(a, &refusal{event.CauseIDConflict, fmt.Sprintf(
-		"the event %s, number %d in the log, has the same identity and another body", stored.Ref.Key, stored.Ref.Sequence)})
+		"the event %s, stored in EVENTS at %d, has the same identity and another body", stored.Ref.Key, stored.Ref.Sequence)})
 	letter.Key = event.ConflictKey(stored.Ref.Key, event.Digest(a.Envelope.Data))
 	return letter
 }

@@ -3,6 +3,7 @@ package bridge
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -10,6 +11,8 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
+
+	"tidings/streams"
 )
 
 func TestReadiness(t *testing.T) {
@@ -79,6 +82,11 @@ func TestReadiness(t *testing.T) {
 			tr.took(now)
 			tr.refuse(errors.New("no space"), false)
 		}, "the log does not take events: no space"},
+		"not ready, in our words, when the log is full": {func(tr *tracker) {
+			full := &streams.FullError{Bytes: 61 << 20, Limit: 64 << 20, Entry: 4 << 20}
+			tr.refuse(fmt.Errorf("store the event: publish event: %w", full), false)
+		}, "the log does not take events: EVENTS is full (61 of 64 MiB, and an event of 4194304 bytes does not fit): " +
+			"room comes as its oldest events end, or raise events.max_bytes; if one stands in the way for long, the part steward of `tidings status` names it"},
 		"ready when it takes something again": {func(tr *tracker) {
 			tr.refuse(errors.New("no space"), false)
 			tr.accepted(Receipt{}, true)

@@ -11,6 +11,8 @@ import (
 	wamqp "github.com/ThreeDotsLabs/watermill-amqp/v2/pkg/amqp"
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/cenkalti/backoff/v5"
+
+	"tidings/streams"
 )
 
 // Reasons for the end of a session.
@@ -142,7 +144,13 @@ const probeTimeout = 10 * time.Second
 type DestinationError struct{ Err error }
 
 // Error implements error.
-func (e *DestinationError) Error() string { return "the log does not take events: " + e.Err.Error() }
+func (e *DestinationError) Error() string {
+	why := e.Err.Error()
+	if full, ok := errors.AsType[*streams.FullError](e.Err); ok {
+		why = full.Error() // which says it all
+	}
+	return "the log does not take events: " + why
+}
 
 // Unwrap returns what the log said.
 func (e *DestinationError) Unwrap() error { return e.Err }

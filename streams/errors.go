@@ -45,6 +45,41 @@ var ErrDamaged = errors.New("the object is damaged")
 // ErrStopping is the cause of a handler's context when the time to drain is over.
 var ErrStopping = errors.New("consumer is stopping")
 
+// FullError says that EVENTS has no room. It is [ErrFull].
+type FullError struct {
+	Bytes uint64 // that the stream has, as a moment ago; 0: not known
+	Limit int64  // bytes that it may have
+	// Entry is how many bytes did not fit; 0 where there is no room to speak of.
+	Entry int
+}
+
+// Error implements error.
+func (e *FullError) Error() string {
+	what := EventsStream + " is full"
+	if e.Bytes > 0 {
+		what += fmt.Sprintf(" (%d of %d MiB", e.Bytes>>20, e.Limit>>20)
+		if e.Entry > 0 {
+			what += fmt.Sprintf(", and an event of %d bytes does not fit", e.Entry)
+		}
+		what += ")"
+	}
+	return what + ": room comes as its oldest events end, or raise events.max_bytes; if one stands in the way for long, the part steward of `tidings status` names it"
+}
+
+// Unwrap returns [ErrFull].
+func (e *FullError) Unwrap() error { return ErrFull }
+
+// Bytes writes a limit for people: in MiB or KiB where it is a whole number of them.
+func Bytes(n int) string {
+	switch {
+	case n > 0 && n%(1<<20) == 0:
+		return fmt.Sprintf("%d MiB", n>>20)
+	case n > 0 && n%(1<<10) == 0:
+		return fmt.Sprintf("%d KiB", n>>10)
+	}
+	return fmt.Sprintf("%d bytes", n)
+}
+
 // TooLargeError says that an entry cannot be stored because of its size.
 type TooLargeError struct {
 	What  string // "headers", "payload" or "entry"
@@ -57,7 +92,7 @@ func (e *TooLargeError) Error() string {
 	if e.Limit == 0 {
 		return e.What + " larger than the server takes"
 	}
-	return fmt.Sprintf("%s of %d bytes, the limit is %d", e.What, e.Size, e.Limit)
+	return fmt.Sprintf("%s of %d bytes, the limit is %s", e.What, e.Size, Bytes(e.Limit))
 }
 
 // ConflictError says that an event's history is not where the append expected
@@ -135,7 +170,7 @@ func apiError(api *jetstream.APIError) error {
 		// One code for every reason not to store; only the text tells the
 		// limit, which is back-pressure, from a broken disk, which is not.
 		if strings.Contains(api.Description, "maximum bytes exceeded") {
-			return fmt.Errorf("%w: %w", ErrFull, api)
+			return ErrFull
 		}
 	}
 	return fmt.Errorf("%w: %w", errRefused, api)

@@ -18,6 +18,8 @@ type Events struct {
 	commits  appender
 	identity event.Identity
 	spare    int // headers that commits may add
+	room     room
+	short    shortage
 }
 
 // Incoming is an event at the door.
@@ -65,7 +67,8 @@ const leastMaxData = (minMaxPayload - letterOverhead) * 3 / 4
 
 // Publish stores an event and returns when it is durable. It is safe to repeat:
 // inside the duplicate window the stream recognises the id, beyond it the
-// event's history does. Errors: a *[TooLargeError]; [ErrFull]; [ErrClosed];
+// event's history does. Errors: a *[TooLargeError]; [ErrFull], of the stream itself
+// as a *[FullError]; [ErrClosed];
 // everything else means that the log is unavailable, and where it wraps
 // [ErrUnknown] the event may be stored nevertheless.
 func (e *Events) Publish(ctx context.Context, in Incoming) (Accepted, error) {
@@ -75,7 +78,10 @@ func (e *Events) Publish(ctx context.Context, in Incoming) (Accepted, error) {
 		return Accepted{}, fmt.Errorf("publish event: %w", err)
 	}
 	if err := e.commits.append(ctx, ent); err != nil {
-		return Accepted{}, fmt.Errorf("publish event: %w", unavailable(err))
+		return Accepted{}, fmt.Errorf("publish event: %w", unavailable(e.refusedBy(ctx, err, ent.size)))
+	}
+	if !ent.duplicate {
+		e.short.over(ent.size)
 	}
 	key := keyOf(ent.key, in.Envelope.IDSource, ent.sequence)
 	return Accepted{Key: key, Sequence: ent.sequence, Duplicate: ent.duplicate}, nil
@@ -117,24 +123,6 @@ func unavailable(err error) error {
 	}
 	return err
 }
-
-// Ready returns nil if events can be published, [ErrFull] if the stream has no
-// room to speak of, and [ErrUnavailable] if it does not answer. It asks the server.
-func (e *Events) Ready(ctx context.Context) error {
-	info, err := e.Info(ctx)
-	if err != nil {
-		return err
-	}
-	if limit := info.MaxBytes; limit > 0 && info.Bytes > uint64(limit-min(limit/100, roomToSpeakOf)) {
-		return fmt.Errorf("%s has %d of %d bytes: %w", e.name, info.Bytes, limit, ErrFull)
-	}
-	return nil
-}
-
-// roomToSpeakOf is the most that Ready asks for; else it is a hundredth of the
-// stream. A full stream is never full to the byte, as an event does not fit
-// before that.
-const roomToSpeakOf = 64 << 20
 
 // Get returns the event stored at a sequence, [ErrNotFound], or [ErrForeign] if
 // what is there is no event.

@@ -161,7 +161,7 @@ func (l *Log) wire(handles []jetstream.Stream, o Options) {
 	} else {
 		l.events, l.outs = newPipeline(events), newPipeline(outs)
 	}
-	l.Events = &Events{stream: base(0), commits: l.events, identity: o.Identity, spare: spare}
+	l.Events = &Events{stream: base(0), commits: l.events, identity: o.Identity, spare: spare, room: room{limit: handles[0].CachedInfo().Config.MaxBytes}}
 	l.Outcomes = &Outcomes{stream: base(1), commits: l.outs, room: room{limit: handles[1].CachedInfo().Config.MaxBytes}}
 	l.Outcomes.tally = &tally{append: l.Outcomes.appendDuplicate, lost: l.lostDuplicates}
 	l.Oversize = &Oversize{stream: base(4), writing: make(chan struct{}, objectsInFlight)}

@@ -321,6 +321,40 @@ func TestFullStreamRefusesAndForgetsNothing(t *testing.T) {
 	}
 }
 
+func TestALargeEventThatDoesNotFitIsNoSecret(t *testing.T) {
+	for name, opt := range durabilities() {
+		t.Run(name, func(t *testing.T) {
+			l := streamstest.New(t, opt, func(o *streams.Options) { o.EventsMaxBytes = 2 << 20 })
+			publish := func(id string, size int) error {
+				e := order(id)
+				e.Data = make([]byte, size)
+				_, err := l.Events.Publish(t.Context(), streams.Incoming{Envelope: e})
+				return err
+			}
+			require.NoError(t, publish("1", 3<<19))
+
+			full, ok := errors.AsType[*streams.FullError](publish("2", 1<<20))
+			require.True(t, ok)
+			require.Regexp(t, `^EVENTS is full \(1 of 2 MiB, and an event of 10\d+ bytes does not fit\): .*events.max_bytes`, full.Error())
+			require.NoError(t, l.Events.Ready(t.Context()), "smaller ones fit")
+			require.Equal(t, full.Entry, fullness(t, l).Entry)
+
+			require.NoError(t, publish("3", 1<<10), "which says nothing about large ones")
+			require.NotNil(t, fullness(t, l))
+			require.NoError(t, l.Events.Trim(t.Context(), 2))
+			require.NoError(t, l.Events.Takes(t.Context()))
+		})
+	}
+}
+
+// fullness is why the log does not take every event.
+func fullness(t *testing.T, l *streams.Log) *streams.FullError {
+	t.Helper()
+	full, ok := errors.AsType[*streams.FullError](l.Events.Takes(t.Context()))
+	require.True(t, ok)
+	return full
+}
+
 func TestAConflictThatNothingExplainsIsNoConflict(t *testing.T) {
 	l := streamstest.New(t)
 	l.RefuseAppends(2)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// room says whether a stream has room for what starts new work. It asks the
+// room says whether a stream has room, for what starts new work for instance. It asks the
 // server at most once a second, so it may be late by what is written in one.
 type room struct {
 	limit int64 // bytes; not positive: no limit
@@ -18,12 +18,14 @@ type room struct {
 
 const roomAge = time.Second
 
-// left reports whether less than 90 % of the stream are used. If the server
-// does not say, what it said before counts.
+// left reports whether less than 90 % of the stream are used.
 func (r *room) left(ctx context.Context, s *stream) bool {
-	if r.limit <= 0 {
-		return true
-	}
+	return r.limit <= 0 || r.used(ctx, s) < uint64(r.limit)/10*9
+}
+
+// used returns how many bytes the stream has. If the server does not say, what it
+// said before counts, or 0.
+func (r *room) used(ctx context.Context, s *stream) uint64 {
 	r.mu.Lock()
 	ask := time.Since(r.asked) >= roomAge
 	if ask {
@@ -35,7 +37,7 @@ func (r *room) left(ctx context.Context, s *stream) bool {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.bytes < uint64(r.limit)/10*9
+	return r.bytes
 }
 
 func (r *room) update(ctx context.Context, s *stream) {

@@ -34,7 +34,9 @@ func newRoot(c *cli) *cobra.Command {
 	flags.StringVar(&c.data, "data", "", "data directory (TIDINGS_DATA)")
 	flags.StringVar(&c.operator, "operator", "", "who does this, for the history (TIDINGS_OPERATOR); you at this host, if not set")
 	flags.BoolVar(&c.json, "json", false, "print JSON; of serve: write the log as JSON on a terminal too")
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%s", err) })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usage("%s\nsee: %s --help", err, cmd.CommandPath())
+	})
 	root.AddCommand(commands(c)...)
 	return root
 }

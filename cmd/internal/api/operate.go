@@ -180,7 +180,7 @@ func (s *Server) notDone(err error, key event.Key) error {
 	case errors.Is(err, letters.ErrMayRepeat):
 		return problem(http.StatusConflict, "may-repeat", err.Error()+": look at the provider, and say may_repeat if it is to be sent nevertheless")
 	case errors.Is(err, letters.ErrNoMessage):
-		return problem(http.StatusNotFound, "not-found", err.Error()+": GET /v1/events/{id} has the ids of its messages")
+		return problem(http.StatusNotFound, "not-found", err.Error()+": its event has the ids of its messages")
 	case errors.Is(err, letters.ErrWord):
 		return problem(http.StatusBadRequest, "operator", fmt.Sprintf("%s (header %s)", err, OperatorHeader))
 	case errors.Is(err, streams.ErrNotFound) && key != "":

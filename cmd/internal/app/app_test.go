@@ -117,6 +117,10 @@ func TestOneProcessADirectory(t *testing.T) {
 	_, err := app.New(app.Options{Config: w.conf})
 	require.ErrorIs(t, err, app.ErrInUse)
 	require.ErrorContains(t, err, "stop that one, or give this one its own with --data")
+	_, _, err = app.Recover(t.Context(), app.RecoverOptions{Config: w.conf})
+	require.ErrorIs(t, err, app.ErrInUse)
+	require.ErrorContains(t, err, "stop that one, recover, and start it again")
+	require.NotContains(t, err.Error(), "--data", "it is this one's ledger that is to be recovered from")
 }
 
 func TestADamagedSecretIsSaid(t *testing.T) {

@@ -220,7 +220,10 @@ func (l *logPart) sizes(ctx context.Context) ([]api.Stream, error) {
 }
 
 // probe says why the log takes no events, nil if it does.
-func (l *logPart) probe(ctx context.Context) error {
+func (l *logPart) probe(ctx context.Context) error { return l.ask(ctx, (*streams.Events).Ready) }
+
+// ask says why no log can be asked, or what it says about events.
+func (l *logPart) ask(ctx context.Context, events func(*streams.Events, context.Context) error) error {
 	log := l.get()
 	if log == nil {
 		return errNoLog
@@ -232,7 +235,7 @@ func (l *logPart) probe(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	return log.Events.Ready(ctx)
+	return events(log.Events, ctx)
 }
 
 func (l *logPart) health(ctx context.Context) api.Part {
@@ -241,8 +244,11 @@ func (l *logPart) health(ctx context.Context) api.Part {
 		p.Reason = reason
 	} else if nc := l.conn.Load(); nc != nil && !nc.IsConnected() {
 		p.Reason = "the connection to NATS is lost: reconnecting"
-	} else if err := l.probe(ctx); err != nil {
+	} else if err := l.ask(ctx, (*streams.Events).Takes); err != nil {
 		p.Reason = "the log takes no events: " + err.Error()
+		if full, ok := errors.AsType[*streams.FullError](err); ok {
+			p.Reason = full.Error()
+		}
 	}
 	p.Ready = p.Reason == ""
 	return p

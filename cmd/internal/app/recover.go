@@ -54,6 +54,9 @@ func Recover(ctx context.Context, o RecoverOptions) (f Findings, kept string, er
 		return f, "", err
 	}
 	dir, err := openDirectory(o.Config.Data)
+	if errors.Is(err, ErrInUse) {
+		return f, "", fmt.Errorf("%w: stop that one, recover, and start it again", ErrInUse)
+	}
 	if err != nil {
 		return f, "", err
 	}

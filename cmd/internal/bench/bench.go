@@ -97,14 +97,14 @@ func (o Options) Validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	refuse(len(o.Modes) == 0, "durability: name at least one")
-	refuse(o.Count < 1, "count: %d is not at least 1", o.Count)
-	refuse(o.Size < MinSize || o.Size > streams.MaxData, "size: %d is not between %d and %d", o.Size, MinSize, streams.MaxData)
-	refuse(o.Window < 1 || o.Window > math.MaxUint16, "window: %d is not between 1 and %d", o.Window, math.MaxUint16)
-	refuse(o.Rounds < 1, "rounds: %d is not at least 1", o.Rounds)
-	refuse(o.DuplicateWindow != 0 && o.DuplicateWindow < MinWindow, "duplicate window: %s is not at least %s", o.DuplicateWindow, MinWindow)
+	refuse(len(o.Modes) == 0, "--durability: name at least one")
+	refuse(o.Count < 1, "--count %d: it is at least 1", o.Count)
+	refuse(o.Size < MinSize || o.Size > streams.MaxData, "--size %d: it is between %d and %d", o.Size, MinSize, streams.MaxData)
+	refuse(o.Window < 1 || o.Window > math.MaxUint16, "--window %d: it is between 1 and %d", o.Window, math.MaxUint16)
+	refuse(o.Rounds < 1, "--rounds %d: it is at least 1", o.Rounds)
+	refuse(o.DuplicateWindow != 0 && o.DuplicateWindow < MinWindow, "--duplicate-window %s: it is at least %s", o.DuplicateWindow, MinWindow)
 	for name, part := range map[string]float64{"duplicates": o.Duplicates, "conflicts": o.Conflicts} {
-		refuse(!(part >= 0 && part <= maxPart), "%s: %g is not between 0 and %g", name, part, maxPart)
+		refuse(!(part >= 0 && part <= maxPart), "--%s %g%%: it is between 0 and %g%%", name, part*100, maxPart*100.0)
 	}
 	return errors.Join(errs...)
 }

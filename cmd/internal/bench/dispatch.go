@@ -64,11 +64,11 @@ func (o DispatchOptions) Validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	refuse(len(o.Modes) == 0, "durability: name at least one")
-	refuse(len(o.From) == 0, "from: name at least one")
-	refuse(o.Count < 1, "count: %d is not at least 1", o.Count)
-	refuse(o.Rounds < 1, "rounds: %d is not at least 1", o.Rounds)
-	refuse(o.steadyCount() < 1, "steady: %s is too short for one event at %d a second", o.Steady, steadyRate)
+	refuse(len(o.Modes) == 0, "--durability: name at least one")
+	refuse(len(o.From) == 0, "--from: name at least one")
+	refuse(o.Count < 1, "--count %d: it is at least 1", o.Count)
+	refuse(o.Rounds < 1, "--rounds %d: it is at least 1", o.Rounds)
+	refuse(o.steadyCount() < 1, "--steady %s: it is too short for one event at %d a second", o.Steady, steadyRate)
 	return errors.Join(errs...)
 }
 

@@ -75,6 +75,9 @@ func (c *cli) client() (*api.Client, error) {
 		return nil, err
 	}
 	base := first(c.url, c.getenv("TIDINGS_URL"), urlOf(conf.API.Listen))
+	if u, err := url.Parse(base); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, usage("--url or TIDINGS_URL: %q is no URL of a tidings: write it like http://127.0.0.1:8420", base)
+	}
 	token, err := c.tokenFor(base, conf)
 	if err != nil {
 		return nil, err
@@ -137,7 +140,7 @@ func (c *cli) tokenFor(base string, conf config.Config) (string, error) {
 func readToken(from, path string) (string, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return "", fmt.Errorf("%s: %w", from, err)
+		return "", notThere(fmt.Errorf("%s: %w", from, err))
 	}
 	token := strings.TrimSpace(string(data))
 	if token == "" {

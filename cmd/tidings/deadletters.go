@@ -42,6 +42,9 @@ func newDeadLettersList(c *cli) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		if err := checkLimit(limit); err != nil {
+			return err
+		}
 		switch {
 		case slices.Contains(groupings(), by):
 			return c.groupLetters(ctx, q, by)
@@ -145,7 +148,7 @@ func letterFields(l api.Letter) []string {
 	pairs := []string{
 		"key", string(l.Key), "tenant", l.Tenant, "kind", string(l.Kind),
 		"cause", fmt.Sprintf("%s: %s", l.Cause, why.CauseInWords(l.Cause)), "stage", string(l.Stage), "detail", l.Detail,
-		"at", clock(l.At), "generation", strconv.Itoa(l.Generation),
+		"at", clock(l.At), "generation", strconv.Itoa(l.Generation), "bytes", strconv.FormatInt(size(l), 10),
 	}
 	if e := l.Envelope; e != nil {
 		pairs = append(pairs, "type", e.Type, "id", e.ID, "source", e.Source, "correlation id", e.CorrelationID,
@@ -163,6 +166,14 @@ func letterFields(l api.Letter) []string {
 		pairs = append(pairs, "headers", headers)
 	}
 	return pairs
+}
+
+// size is how many bytes the payload of a letter has.
+func size(l api.Letter) int64 {
+	if l.PayloadObject != nil {
+		return l.PayloadObject.Size
+	}
+	return int64(len(l.Data))
 }
 
 func (c *cli) printLetter(l api.Letter) error {

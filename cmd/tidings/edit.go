@@ -145,8 +145,16 @@ func (c *cli) printPreview(p api.Preview) error {
 	if err := aligned(c.out, []string{"WOULD", "CHANNEL", "RECIPIENT", "ROUTE", "SUBJECT", "WAS", "WHY"}, rows); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(c.out, "%d of %d would be sent\n", p.Sends(), len(p.Messages))
-	return err
+	fmt.Fprintf(c.out, "%d of %d would be sent\n", p.Sends(), len(p.Messages))
+	for _, name := range p.Blocked {
+		fmt.Fprintln(c.out, clean(blocked(name)))
+	}
+	return nil
+}
+
+// blocked says of a channel that does not get through what that means.
+func blocked(channel string) string {
+	return fmt.Sprintf("channel %q does not get through now, so what is sent by it waits: see tidings status", channel)
 }
 
 // changed returns what is wanted of a letter, and what keeps the work of whoever

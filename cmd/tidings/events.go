@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
@@ -39,6 +38,9 @@ func newEventsList(c *cli) *cobra.Command {
 		if err := parseTimes(since, &q.Since, until, &q.Until); err != nil {
 			return err
 		}
+		if err := checkLimit(q.Limit); err != nil {
+			return err
+		}
 		return c.listEvents(ctx, q)
 	})
 	return cmd
@@ -56,18 +58,12 @@ func (c *cli) listEvents(ctx context.Context, q api.EventQuery) error {
 	case c.json:
 		return c.printJSON(page)
 	}
-	head := []string{"RECEIVED", "KEY", "TENANT", "TYPE", "ID", "OUTCOME", "DELIVERED", "TRIES", "DUPLICATES"}
+	head := []string{"RECEIVED", "KEY", "TENANT", "TYPE", "ID", "OUTCOME", "PHASE", "DELIVERED", "TRIES", "DUPLICATES"}
 	rows := make([][]string, len(page.Items))
 	for i, r := range page.Items {
 		rows[i] = []string{
-			clock(r.ReceivedAt), string(r.Key), r.Tenant, r.Type, r.EventID, standing(r),
+			clock(r.ReceivedAt), string(r.Key), r.Tenant, r.Type, r.EventID, standing(r), string(r.Phase),
 			delivered(r.Messages), strconv.Itoa(r.Tries), strconv.Itoa(r.Duplicates),
-		}
-	}
-	if isTerminal(c.out) { // people see which processed event is a dead letter too; programs have --json
-		head = slices.Insert(head, phaseColumn, "PHASE")
-		for i, r := range page.Items {
-			rows[i] = slices.Insert(rows[i], phaseColumn, string(r.Phase))
 		}
 	}
 	if err := c.table(head, rows); err != nil {
@@ -76,9 +72,6 @@ func (c *cli) listEvents(ctx context.Context, q api.EventQuery) error {
 	c.more(page.Next)
 	return nil
 }
-
-// phaseColumn is where the list has the phase: behind the outcome.
-const phaseColumn = 6
 
 // more says how to get the next page.
 func (c *cli) more(next string) {
@@ -181,6 +174,14 @@ func paging(cmd *cobra.Command, since, until *string, limit *int, cursor *string
 	f.StringVar(until, "until", "", "before then: a time (RFC 3339), or how long ago (2h)")
 	f.IntVar(limit, "limit", api.DefaultLimit, "at most this many, up to 1000")
 	f.StringVar(cursor, "cursor", "", "where the page before said that the next begins")
+}
+
+// checkLimit refuses what would mean the default to the API.
+func checkLimit(n int) error {
+	if n < 1 {
+		return usage("--limit %d: a page has 1 to 1000", n)
+	}
+	return nil
 }
 
 func parseTimes(since string, s *time.Time, until string, u *time.Time) (err error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 
 	"tidings/cmd/internal/api"
@@ -48,6 +49,15 @@ func failed(err error) error {
 
 func usage(format string, args ...any) error {
 	return &exit{code: exitUsage, err: fmt.Errorf(format, args...)}
+}
+
+// notThere marks the error of a file that an argument names: one that is not there is
+// wrong usage. What is not found, with exit code 3, is what tidings was asked for.
+func notThere(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return &exit{code: exitUsage, err: err}
+	}
+	return err
 }
 
 func exitCode(err error) int {

@@ -126,10 +126,12 @@ suppressions: [{address: never@shop.example, reason: asked}]
 channels:
   mail: {kind: email, host: 127.0.0.1, port: %d, tls: none, from: shop@shop.example}
   hook: {kind: webhook, secret: whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=, allow_private: true, base: 1ms, rounds: [], breaker: {failures: 1000000}}
+  shut: {kind: webhook, secret: whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=, allow_private: true, tries: 1, rounds: [], breaker: {failures: 1, open_for: 1h}}
   held: {kind: webhook, secret: whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=, allow_private: true, on_unknown: hold, timeout: 300ms}
 routes:
   - {name: shipped, event: parcel.shipped, when: "data.never", channel: mail, template: shipped, recipients: data.email, locale: data.locale}
   - {name: hook, event: "order.*", channel: hook, recipients: "data.to"}
+  - {name: shut, event: "news.*", channel: shut, recipients: "data.to"}
   - {name: held, event: "slow.*", channel: held, recipients: "data.to"}
 `, filepath.Join(e.WorkDir, "data"), token, mails.Port())
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))

@@ -117,7 +117,7 @@ func (c *cli) body(p publication) ([]byte, error) {
 	default:
 		f, err := os.Open(p.file)
 		if err != nil {
-			return nil, fmt.Errorf("--file: %w", err)
+			return nil, notThere(fmt.Errorf("--file: %w", err))
 		}
 		defer f.Close()
 		in = f
@@ -163,7 +163,7 @@ func (c *cli) publishAMQP(ctx context.Context, p publication, e publish.Event) e
 	}
 	exchange, key := p.route(conf.AMQP.Queue)
 	if !typed(e, conf.AMQP.Mapping) {
-		c.message("without --type the type of the event will be its routing key, %q", key)
+		c.message("without --type the type of the event is what the mapping of its source finds, and else its routing key, %q", key)
 	}
 	if err := e.AMQP(ctx, config.Source{AMQP: conf.AMQP}.Config().Address(), exchange, key); err != nil {
 		return err

@@ -117,6 +117,9 @@ func (c *cli) aboutReplay(p api.ReplayPreview, may consent) error {
 	if p.Nothing > 0 {
 		pairs = append(pairs, " letters that would send nothing", strconv.Itoa(p.Nothing))
 	}
+	for _, name := range p.Blocked {
+		pairs = append(pairs, " but", blocked(name))
+	}
 	return c.asking(may).fields(pairs...)
 }
 

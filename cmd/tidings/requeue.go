@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -112,6 +113,9 @@ func (c *cli) ended(ctx context.Context, client *api.Client, done api.Requeued) 
 		if err == nil && found.Event.Generation >= done.Generation && found.Event.Ended() {
 			return found.Event, nil
 		}
+		if ctx.Err() != nil {
+			return api.Row{}, fmt.Errorf("interrupted: the event is worked on without you\nsee: tidings events why %s", done.Event.Key)
+		}
 		if err != nil && codeOf(err) != exitNotFound {
 			return api.Row{}, err
 		}
@@ -121,7 +125,6 @@ func (c *cli) ended(ctx context.Context, client *api.Client, done api.Requeued) 
 		}
 		select {
 		case <-ctx.Done():
-			return api.Row{}, ctx.Err()
 		case <-time.After(200 * time.Millisecond):
 		}
 	}

@@ -73,9 +73,17 @@ func (c *cli) logger(level string) (*slog.Logger, error) {
 		return nil, usage("--log-level %q: it is debug, info, warn or error", level)
 	}
 	if c.json || !isTerminal(c.err) {
-		return slog.New(slog.NewJSONHandler(c.err, &slog.HandlerOptions{Level: l})), nil
+		return slog.New(slog.NewJSONHandler(c.err, &slog.HandlerOptions{Level: l, ReplaceAttr: withUnits})), nil
 	}
 	return slog.New(tint.NewTextHandler(c.err, &tint.Options{
 		Level: l, NoColor: c.getenv("NO_COLOR") != "", TimeFormat: "15:04:05.000",
 	})), nil
+}
+
+// withUnits writes durations as the text log does: JSON has them in nanoseconds.
+func withUnits(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.StringValue(a.Value.Duration().String())
+	}
+	return a
 }

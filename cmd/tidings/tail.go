@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -48,6 +49,9 @@ func (c *cli) tail(ctx context.Context, q api.RecordQuery, limit int) error {
 	if err != nil {
 		return err
 	}
+	if isTerminal(c.out) && !c.json {
+		fmt.Fprintln(c.out, inColumns([]string{"AT", "KEY", "TENANT", "TYPE", "ID", "KIND", "CAME OF IT"}))
+	}
 	shown := 0
 	err = client.Follow(ctx, q, func(f api.Followed) error {
 		if err := c.followed(f); err != nil {
@@ -78,8 +82,22 @@ func (c *cli) followed(f api.Followed) error {
 	if err != nil {
 		return fmt.Errorf("entry %s: %w", f.ID, err)
 	}
-	_, err = fmt.Fprintln(c.out, joined(row))
+	line := joined(row)
+	if isTerminal(c.out) {
+		line = inColumns(strings.Split(line, "\t"))
+	}
+	_, err = fmt.Fprintln(c.out, line)
 	return err
+}
+
+// inColumns aligns a row with others that are not known yet: what is wider than is
+// usual moves the rest of its line.
+func inColumns(row []string) string {
+	var b strings.Builder
+	for i, width := range []int{20, 22, 10, 18, 16, 9, 0} {
+		fmt.Fprintf(&b, "%-*s  ", width, row[i])
+	}
+	return strings.TrimRight(b.String(), " ")
 }
 
 // entryRow is an entry in a line: when, the key of what it is about, tenant, type, id,

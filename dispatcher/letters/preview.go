@@ -31,6 +31,9 @@ type Preview struct {
 	// Known is the event that a delivery is already: nothing would be sent, and the
 	// letter would be gone.
 	Known event.Key `json:"known,omitempty"`
+	// Blocked are the channels that do not get through now, of those that something
+	// would be sent by: it waits for them. A [Desk] knows of none.
+	Blocked []string `json:"blocked,omitempty"`
 	// Problem is why it would be a dead letter again at once.
 	Problem string `json:"problem,omitempty"`
 }

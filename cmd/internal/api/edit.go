@@ -3,9 +3,11 @@ package api
 import (
 	"context"
 	"net/http"
+	"slices"
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"tidings/dispatcher"
 	"tidings/dispatcher/letters"
 	"tidings/streams"
 )
@@ -74,12 +76,27 @@ func (s *Server) edit(ctx context.Context, in *editInput) (*answer[Requeued], er
 	})
 }
 
+// blocked returns the channels that do not get through now, in order, of those that
+// one of the messages would be sent by.
+func (s *Server) blocked(messages []letters.PreviewMessage) []string {
+	var out []string
+	for _, c := range s.Dispatcher().Channels {
+		sends := func(m letters.PreviewMessage) bool { return m.Channel == c.Channel && m.Would == letters.WouldSend }
+		if c.Breaker != dispatcher.BreakerClosed && slices.ContainsFunc(messages, sends) {
+			out = append(out, c.Channel)
+		}
+	}
+	return out
+}
+
 func (s *Server) preview(ctx context.Context, in *previewInput) (*answer[Preview], error) {
 	target, err := s.target(in.Key, in.IfMatch)
 	if err != nil {
 		return nil, err
 	}
 	return operate(ctx, s, target.Key, func(ctx context.Context, desk *letters.Desk) (Preview, error) {
-		return desk.Preview(ctx, target, in.Body.change())
+		p, err := desk.Preview(ctx, target, in.Body.change())
+		p.Blocked = s.blocked(p.Messages)
+		return p, err
 	})
 }

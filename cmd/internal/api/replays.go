@@ -49,6 +49,9 @@ type ReplayPreview struct {
 	// Messages are those of the letters that were looked into, by what would become
 	// of them: send, stay, suppressed …
 	Messages map[string]int `json:"messages"`
+	// Blocked are the channels that do not get through now, of those that something
+	// would be sent by: it waits for them.
+	Blocked []string `json:"blocked,omitempty"`
 	// Problems is how many letters would be dead letters again at once, such as those
 	// that a template still fails on.
 	Problems int `json:"problems"`
@@ -124,6 +127,7 @@ func (s *Server) previewReplay(ctx context.Context, in *replayInput) (*answer[Re
 		return nil, err
 	}
 	p := ReplayPreview{Letters: len(chosen), Causes: map[event.Cause]int{}, Types: map[string]int{}, Messages: map[string]int{}}
+	var messages []letters.PreviewMessage
 	for i, l := range chosen {
 		p.Causes[l.Cause]++
 		p.Types[cmp.Or(l.Type, "unknown")]++
@@ -141,7 +145,9 @@ func (s *Server) previewReplay(ctx context.Context, in *replayInput) (*answer[Re
 		for _, m := range would.Messages {
 			p.Messages[string(m.Would)]++
 		}
+		messages = append(messages, would.Messages...)
 	}
+	p.Blocked = s.blocked(messages)
 	return &answer[ReplayPreview]{p}, nil
 }
 

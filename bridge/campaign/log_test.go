@@ -75,7 +75,7 @@ func TestTheLogIsFull(t *testing.T) {
 	s.settings.Bridge.HoldFor = 5 * time.Second // the log is full for much longer
 	s.spawn()
 	stop := s.produce(200)
-	s.until("a full log", func(b bridge.Status) bool { return strings.Contains(b.Reason, "stream is full") })
+	s.until("a full log", func(b bridge.Status) bool { return strings.Contains(b.Reason, "EVENTS is full") })
 	over := time.NewTimer(20 * time.Second)
 	s.until("the window back", func(b bridge.Status) bool { return b.InHand == 0 && !b.Consuming })
 	<-over.C

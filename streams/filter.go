@@ -43,7 +43,7 @@ func (o *Outcomes) FollowFrom(ctx context.Context, after Mark, f Filter, handle 
 	if err := o.check(ctx, after); err != nil {
 		return err
 	}
-	return o.Follow(ctx, after.Sequence+1, func(e Entry) error {
+	return o.followBy(ctx, sharedBatch, after.Sequence+1, func(e Entry) error {
 		if f.Match(e) {
 			return handle(e)
 		}

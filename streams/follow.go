@@ -13,6 +13,9 @@ import (
 // Sizes of what a follower asks for at a time.
 const (
 	followBatch = 512
+	// sharedBatch is of those who may be many: what all of them have asked for waits
+	// for one connection, which the server cuts where that is too much.
+	sharedBatch = 32
 	followBytes = 16 << 20 // more than the largest entry
 	pullExpiry  = 30 * time.Second
 	pullBeat    = 5 * time.Second
@@ -27,7 +30,12 @@ const (
 // the sequences: entries may have been removed, and only the reader knows
 // whether they may.
 func (s *stream) Follow(ctx context.Context, from uint64, handle func(Entry) error) error {
-	f := follower{stream: s, next: max(from, 1), handle: handle}
+	return s.followBy(ctx, followBatch, from, handle)
+}
+
+// followBy is Follow that asks for so many entries at a time.
+func (s *stream) followBy(ctx context.Context, batch int, from uint64, handle func(Entry) error) error {
+	f := follower{stream: s, batch: batch, next: max(from, 1), handle: handle}
 	pause := s.pauses()
 	for {
 		before := f.next
@@ -60,6 +68,7 @@ func (e *handlerError) Error() string { return e.err.Error() }
 // follower is one Follow under way.
 type follower struct {
 	*stream
+	batch  int    // entries to ask for at a time
 	next   uint64 // the sequence to go on with
 	handle func(Entry) error
 }
@@ -75,7 +84,7 @@ func (f *follower) follow(ctx context.Context) error {
 	}
 	defer f.forget(ctx, consumer)
 	for delivered := uint64(0); ; {
-		batch, err := consumer.Fetch(followBatch, jetstream.FetchContext(ctx),
+		batch, err := consumer.Fetch(f.batch, jetstream.FetchContext(ctx),
 			jetstream.FetchMaxBytes(followBytes), jetstream.FetchHeartbeat(pullBeat))
 		if err != nil {
 			return err

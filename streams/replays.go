@@ -28,11 +28,11 @@ func replaySubject(id string) (string, error) { return keySubject(replayPrefix, 
 func (o *Outcomes) AppendReplay(ctx context.Context, r event.Replay, after uint64) (sequence uint64, err error) {
 	subject, err := replaySubject(r.Replay)
 	if err != nil {
-		return 0, fmt.Errorf("append to replay plan: %w", err)
+		return 0, fmt.Errorf("append to replay: %w", err)
 	}
 	data, err := encodeJSON(r)
 	if err != nil {
-		return 0, fmt.Errorf("append to replay plan %s: %w", r.Replay, err)
+		return 0, fmt.Errorf("append to replay %s: %w", r.Replay, err)
 	}
 	h := nats.Header{}
 	setHeader(h, HeaderKind, string(r.Kind))
@@ -49,7 +49,7 @@ func (o *Outcomes) AppendReplay(ctx context.Context, r event.Replay, after uint6
 		return err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("append to replay plan %s: %w", r.Replay, err)
+		return 0, fmt.Errorf("append to replay %s: %w", r.Replay, err)
 	}
 	return sequence, nil
 }
@@ -66,7 +66,7 @@ func (o *Outcomes) landedReplay(ctx context.Context, subject, id string, after u
 	case getHeader(next.Header, HeaderRecordID) == id:
 		return next.Sequence, nil
 	}
-	return 0, fmt.Errorf("the replay plan: %w", ErrChanged)
+	return 0, fmt.Errorf("the replay: %w", ErrChanged)
 }
 
 // Replay returns the entries of a replay plan in order, and the sequence of the
@@ -74,7 +74,7 @@ func (o *Outcomes) landedReplay(ctx context.Context, subject, id string, after u
 func (o *Outcomes) Replay(ctx context.Context, id string) (entries []event.Replay, last uint64, err error) {
 	subject, err := replaySubject(id)
 	if err != nil {
-		return nil, 0, fmt.Errorf("replay plan %q: %w", id, ErrNotFound)
+		return nil, 0, fmt.Errorf("replay %q: %w", id, ErrNotFound)
 	}
 	for {
 		e, err := o.next(ctx, subject, last)
@@ -82,11 +82,11 @@ func (o *Outcomes) Replay(ctx context.Context, id string) (entries []event.Repla
 		case errors.Is(err, ErrNotFound) && len(entries) > 0:
 			return entries, last, nil
 		case err != nil:
-			return nil, 0, fmt.Errorf("replay plan %s: %w", id, err)
+			return nil, 0, fmt.Errorf("replay %s: %w", id, err)
 		}
 		var r event.Replay
 		if err := json.Unmarshal(e.Data, &r); err != nil {
-			return nil, 0, fmt.Errorf("replay plan %s: entry %d: %w: %w", id, e.Sequence, ErrForeign, err)
+			return nil, 0, fmt.Errorf("replay %s: entry %d: %w: %w", id, e.Sequence, ErrForeign, err)
 		}
 		entries, last = append(entries, r), e.Sequence
 	}
@@ -99,7 +99,7 @@ func (o *Outcomes) Replays(ctx context.Context) ([]string, error) {
 	defer cancel()
 	info, err := o.handle.Info(ctx, jetstream.WithSubjectFilter(replayPrefix+"*"))
 	if err != nil {
-		return nil, fmt.Errorf("replay plans: %w: %w", ErrUnavailable, err)
+		return nil, fmt.Errorf("replays: %w: %w", ErrUnavailable, err)
 	}
 	var ids []string
 	for _, subject := range slices.Sorted(maps.Keys(info.State.Subjects)) {

@@ -17,6 +17,7 @@ import (
 	"tidings/cmd/internal/config"
 	"tidings/cmd/internal/publish"
 	"tidings/cmd/internal/why"
+	"tidings/streams"
 )
 
 // maxBody bounds what is read from a file or stdin.
@@ -127,7 +128,7 @@ func (c *cli) body(p publication) ([]byte, error) {
 	case err != nil:
 		return nil, fmt.Errorf("read the body: %w", err)
 	case len(body) > maxBody:
-		return nil, fmt.Errorf("the body has more than %d bytes", maxBody)
+		return nil, fmt.Errorf("the body has more than %s", streams.Bytes(maxBody))
 	}
 	return body, nil
 }

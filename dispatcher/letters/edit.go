@@ -79,7 +79,7 @@ func checkChange(l event.Letter, c Change) error {
 	case data == nil:
 		return fmt.Errorf("%w: there is none: requeue it instead", ErrPayload)
 	case len(data) > streams.MaxData:
-		return fmt.Errorf("%w: it has %d bytes, at most are %d", ErrPayload, len(data), streams.MaxData)
+		return fmt.Errorf("%w: it has %d bytes, at most are %s", ErrPayload, len(data), streams.Bytes(streams.MaxData))
 	case bytes.Equal(data, l.Data):
 		return fmt.Errorf("%w: it is the one that the event has already: requeue it instead", ErrPayload)
 	case l.Envelope == nil || !isJSON(l.Envelope.ContentType):

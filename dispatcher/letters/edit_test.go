@@ -99,7 +99,7 @@ func TestEdit(t *testing.T) {
 		for name, data := range map[string][]byte{
 			"it is no JSON": []byte(`{"urls":[`),
 			"it is the one that the event has already":    r.urls("/flaky"),
-			"it has 8388609 bytes, at most are 8388608":   make([]byte, streams.MaxData+1),
+			"it has 8388609 bytes, at most are 8 MiB":     make([]byte, streams.MaxData+1),
 			"it is no JSON: unexpected end of JSON input": {},
 		} {
 			_, err := r.desk.Edit(t.Context(), r.target(key), ann, letters.Change{Data: data})

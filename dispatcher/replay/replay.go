@@ -67,9 +67,9 @@ func New(o Options) *Replayer {
 // Errors of making and stopping plans.
 var (
 	// ErrOrder means that a plan is asked for that cannot be meant.
-	ErrOrder = errors.New("this is no replay plan")
+	ErrOrder = errors.New("this is no replay")
 	// ErrOver means that a plan has ended or was stopped already.
-	ErrOver = errors.New("the replay plan is over")
+	ErrOver = errors.New("the replay is over")
 )
 
 // MaxLetters is how many letters one plan may have.

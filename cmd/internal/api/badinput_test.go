@@ -59,7 +59,7 @@ func oddities() map[string]oddity {
 		"an empty body that should be a CloudEvent": {headers: structured, cause: event.CauseUndecodable, detail: "the body is no JSON object"},
 		"a body of 16 MiB": {
 			headers: simple(), body: strings.Repeat("x", 16<<20),
-			status: http.StatusRequestEntityTooLarge, says: "the body has more than 8388608 bytes",
+			status: http.StatusRequestEntityTooLarge, says: "the body has more than 8 MiB",
 		},
 		"10,000 headers": {headers: manyHeaders, status: http.StatusRequestHeaderFieldsTooLarge},
 		"200 kB of headers": {

@@ -108,7 +108,7 @@ func writeAccepted(w http.ResponseWriter, answer any) {
 func (s *Server) unread(err error) *huma.ErrorModel {
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
 		return problem(http.StatusRequestEntityTooLarge, "too-large",
-			fmt.Sprintf("the body has more than %d bytes, the most that an event, or a batch of them, may have", s.MaxBody))
+			fmt.Sprintf("the body has more than %s, the most that an event, or a batch of them, may have", streams.Bytes(int(s.MaxBody))))
 	}
 	return problem(http.StatusBadRequest, "unread", "the body did not arrive whole")
 }

@@ -31,12 +31,13 @@ type node struct {
 	replayer *replay.Replayer
 	planner  dispatcher.Planner
 	keep     time.Duration // of the steward
+	consume  streams.ConsumeOptions
 	closers  []func()
 }
 
 // openNode starts the server on dir. wrap may put something between it and the log.
 func openNode(ctx context.Context, dir string, wrap func(nats.InProcessConnProvider) nats.InProcessConnProvider) (*node, error) {
-	n := &node{}
+	n := &node{consume: streams.ConsumeOptions{AckWait: time.Second, Heartbeat: 300 * time.Millisecond}}
 	server, err := embedded.Start(ctx, embedded.Options{StoreDir: dir, Durability: streams.Strict})
 	if err != nil {
 		return nil, err
@@ -101,7 +102,7 @@ func (n *node) dispatch() (stop func(), err error) {
 		Channels: map[string]dispatcher.Channel{"hook": {Sender: hooks, Policy: dispatcher.Policy{
 			Tries: 1, Rounds: []time.Duration{}, Failures: 1 << 30,
 		}}},
-		Consume: streams.ConsumeOptions{AckWait: time.Second, Heartbeat: 300 * time.Millisecond},
+		Consume: n.consume,
 	})
 	if err != nil {
 		return nil, err

@@ -140,6 +140,7 @@ func testDeliveries(t *testing.T, withQueue func(*testing.T) *world) {
 			w.publish(plain("a"))
 		}
 		w.start()
+		w.eventually("an acknowledgement each", func() bool { return w.bridge.Status().Acked == 300 })
 		w.settled(1)
 		require.Len(t, w.duplicates(), 10, "of a minute; the others share an entry that comes after it")
 	})

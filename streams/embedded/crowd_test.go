@@ -14,14 +14,32 @@ import (
 	"tidings/streams/event"
 )
 
-// They share the connection that everything else of the process uses too.
+// They may share the connection that everything else of the process uses too.
 func TestACrowdThatFollowsFromTheBeginningDoesNotBreakTheConnection(t *testing.T) {
 	h := open(t)
-	const entries, crowd = 512, 64
+	crowd(t, h, 512, 2000, h.log.Outcomes.FollowFrom)
+	require.Zero(t, h.own.Stats().Reconnects, "the server has cut the connection")
+}
+
+// What is more than the server keeps for one connection costs the readers theirs,
+// and they go on.
+func TestACrowdThatFollowsLargeEntriesBreaksNoConnectionButItsOwn(t *testing.T) {
+	h := open(t)
+	readers := connect(t, h.Server)
+	records, err := streams.OpenRecords(t.Context(), readers, nil)
+	require.NoError(t, err)
+	crowd(t, h, 128, 50_000, records.Follow)
+	require.Zero(t, h.own.Stats().Reconnects, "the server has cut the connection of all others")
+}
+
+// crowd writes entries of a size, and has many follow all of them.
+func crowd(t *testing.T, h *house, entries, size int, from func(context.Context, streams.Mark, streams.Filter, func(streams.Entry) error) error) {
+	t.Helper()
+	const many = 64
 	for range entries {
 		id := event.NewKey(t.Name(), time.Now().String())
 		_, err := h.log.Outcomes.Append(t.Context(), event.NewRecord(event.Ref{
-			Key: id, Tenant: "acme", Source: "/shop", ID: string(id), Type: strings.Repeat("long", 500), Sequence: 1,
+			Key: id, Tenant: "acme", Source: "/shop", ID: string(id), Type: strings.Repeat("x", size), Sequence: 1,
 		}, event.State{}, time.Now().UTC(), event.Claimed{Owner: event.Owner{Instance: "i", Boot: "b"}, LeaseMS: 60000, Limit: 64}), 0)
 		require.NoError(t, err)
 	}
@@ -29,10 +47,10 @@ func TestACrowdThatFollowsFromTheBeginningDoesNotBreakTheConnection(t *testing.T
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var all sync.WaitGroup
-	for range crowd {
+	for range many {
 		all.Go(func() {
 			n := 0
-			if err := h.log.Outcomes.FollowFrom(ctx, streams.Mark{}, streams.Filter{}, func(streams.Entry) error {
+			if err := from(ctx, streams.Mark{}, streams.Filter{}, func(streams.Entry) error {
 				if n++; n == entries {
 					return end
 				}
@@ -43,5 +61,4 @@ func TestACrowdThatFollowsFromTheBeginningDoesNotBreakTheConnection(t *testing.T
 		})
 	}
 	all.Wait()
-	require.Zero(t, h.own.Stats().Reconnects, "the server has cut the connection")
 }

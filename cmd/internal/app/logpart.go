@@ -26,6 +26,7 @@ var errNoLog = fmt.Errorf("the log is not open yet: %w", streams.ErrUnavailable)
 // logPart is the log and the door in front of it, from before it can be reached.
 type logPart struct {
 	log    atomic.Pointer[streams.Log]
+	read   atomic.Pointer[streams.Records] // over a connection of its own
 	door   atomic.Pointer[bridge.Door]
 	conn   atomic.Pointer[nats.Conn]
 	server atomic.Pointer[embedded.Server] // nil if it is not ours
@@ -42,7 +43,7 @@ func (l *logPart) open(ctx context.Context, c config.Config, dir *directory, log
 	if c.NATS.Durability == config.DurabilityRelaxed {
 		durability = streams.Relaxed
 	}
-	nc, shutdown, err := l.connect(ctx, c, dir, durability, logger)
+	nc, readers, shutdown, err := l.connect(ctx, c, dir, durability, logger)
 	if err != nil {
 		return nil, err
 	}
@@ -56,6 +57,12 @@ func (l *logPart) open(ctx context.Context, c config.Config, dir *directory, log
 		shutdown()
 		return nil, err
 	}
+	records, err := streams.OpenRecords(ctx, readers, logger)
+	if err != nil {
+		shutdown()
+		return nil, err
+	}
+	l.read.Store(records)
 	l.door.Store(bridge.NewDoor(bridge.DoorOptions{
 		Events: log.Events, Letters: log.DeadLetters, Audit: log.Outcomes,
 		Identity: c.EventIdentity(), MissingID: bridge.Missing(c.MissingID),
@@ -86,15 +93,35 @@ func maxStore(c config.Config) int64 {
 	return sum
 }
 
-func (l *logPart) connect(ctx context.Context, c config.Config, dir *directory, durability streams.Durability, logger *slog.Logger) (*nats.Conn, func(), error) {
-	const name = "tidings"
+// connect returns two connections to the server, and what closes them. What waits
+// for readers who do not read waits in the second: if the server cuts that one,
+// everything else goes on.
+func (l *logPart) connect(ctx context.Context, c config.Config, dir *directory, durability streams.Durability, logger *slog.Logger) (nc, readers *nats.Conn, shutdown func(), err error) {
+	dial, stop, err := l.reach(ctx, c, dir, durability, logger)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if nc, err = dial("tidings"); err != nil {
+		stop()
+		return nil, nil, nil, err
+	}
+	if readers, err = dial("tidings readers"); err != nil {
+		nc.Close()
+		stop()
+		return nil, nil, nil, err
+	}
+	return nc, readers, func() { readers.Close(); nc.Close(); stop() }, nil
+}
+
+// reach returns how to connect to the server, which is started if it is ours, and
+// what stops it.
+func (l *logPart) reach(ctx context.Context, c config.Config, dir *directory, durability streams.Durability, logger *slog.Logger) (func(name string) (*nats.Conn, error), func(), error) {
 	if c.NATS.URL != "" {
 		l.reason.Store("connecting to NATS at " + c.NATS.URL.String())
-		nc, err := streams.Connect(ctx, c.NATS.URL.Reveal(), name, logger)
-		if err != nil {
-			return nil, nil, err
+		dial := func(name string) (*nats.Conn, error) {
+			return streams.Connect(ctx, c.NATS.URL.Reveal(), name, logger)
 		}
-		return nc, nc.Close, nil
+		return dial, func() {}, nil
 	}
 	l.reason.Store("starting the embedded NATS server")
 	followers, err := followersOf(c.NATS)
@@ -107,13 +134,8 @@ func (l *logPart) connect(ctx context.Context, c config.Config, dir *directory, 
 	if err != nil {
 		return nil, nil, err
 	}
-	nc, err := server.Connect(name)
-	if err != nil {
-		server.Shutdown()
-		return nil, nil, err
-	}
 	l.server.Store(server)
-	return nc, func() { nc.Close(); server.Shutdown() }, nil
+	return server.Connect, server.Shutdown, nil
 }
 
 // followersOf returns who may follow on the server in this process, nil if nobody.
@@ -184,10 +206,17 @@ func (l *logPart) Payload(ctx context.Context, letter event.Letter) (io.Reader, 
 
 // records returns what followers read, nil while the log is not open.
 func (l *logPart) records() api.Records {
-	if log := l.get(); log != nil {
-		return log.Outcomes
+	if r := l.read.Load(); r != nil {
+		return followed{r}
 	}
 	return nil
+}
+
+// followed is what the API follows.
+type followed struct{ *streams.Records }
+
+func (f followed) FollowFrom(ctx context.Context, after streams.Mark, by streams.Filter, handle func(streams.Entry) error) error {
+	return f.Follow(ctx, after, by, handle)
 }
 
 // sizes returns how full the streams are.

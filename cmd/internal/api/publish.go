@@ -64,7 +64,7 @@ func (s *Server) registerPublish(mux *http.ServeMux, spec *huma.OpenAPI) {
 			},
 			"400": problemResponse(spec, "The batch is empty, or the body did not arrive whole"),
 			"413": problemResponse(spec, "The body is too large, or the batch has too many events"),
-			"503": problemResponse(spec, "The log is down or full: send it again after Retry-After"),
+			"503": problemResponse(spec, "The log is down or full, or too many large bodies are in hand: send it again after Retry-After"),
 		},
 	})
 }
@@ -79,6 +79,13 @@ func problemResponse(spec *huma.OpenAPI, description string) *huma.Response {
 }
 
 func (s *Server) publish(w http.ResponseWriter, r *http.Request) {
+	leave, err := s.room.enter(r)
+	if err != nil {
+		w.Header().Set("Retry-After", retryAfter)
+		writeProblem(w, problem(http.StatusServiceUnavailable, "busy", "too many large bodies are in hand: send the event again"))
+		return
+	}
+	defer leave()
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.MaxBody))
 	if err != nil {
 		writeProblem(w, s.unread(err))

@@ -109,6 +109,7 @@ type Options struct {
 	// Version is shown by status.
 	Version string
 	// MaxBody bounds the body of an event, or of a batch, in bytes; 8 MiB if zero.
+	// Four times as much may be in hand at a time, and small ones beside that.
 	MaxBody int64
 	// Drain is how long requests may take after the end of Run's context; 5 s if zero.
 	Drain time.Duration
@@ -123,6 +124,7 @@ type Server struct {
 	started   time.Time
 	handler   http.Handler
 	followers atomic.Int32
+	room      room
 	// serving ends when the server is to end: streams have no end of their own.
 	serving context.Context
 	end     context.CancelFunc
@@ -168,7 +170,7 @@ func New(o Options) (*Server, error) {
 	}
 	o.MaxBody = cmp.Or(o.MaxBody, 8<<20)
 	o.Drain = cmp.Or(o.Drain, 5*time.Second)
-	s := &Server{Options: o, started: o.Now().UTC()}
+	s := &Server{Options: o, started: o.Now().UTC(), room: newRoom(o.MaxBody)}
 	s.serving, s.end = context.WithCancel(context.Background())
 	handler, err := s.routes()
 	s.handler = handler

@@ -178,14 +178,16 @@ func (w *work) call(ctx context.Context, ch *seat, m event.Message, round, try i
 	if err == nil && !suppressed {
 		delivered, err = w.delivered(ctx, m)
 	}
-	if suppressed || delivered || err != nil || time.Until(w.until) < ch.Policy.Timeout || ctx.Err() != nil {
+	end := time.Now().Add(ch.Policy.Timeout)
+	if suppressed || delivered || err != nil || end.After(w.until) || ctx.Err() != nil {
 		ch.release()
 		if suppressed {
 			return nil, &event.Withheld{Message: m.ID, Reason: reason}
 		}
 		return nil, nil
 	}
-	callCtx, cancel := context.WithTimeout(ctx, ch.Policy.Timeout)
+	// From before the lease was looked at: the process may have been stopped since.
+	callCtx, cancel := context.WithDeadline(ctx, end)
 	defer cancel()
 	started := w.now()
 	receipt, err := ch.send(callCtx, outgoing(w.ref, w.plan[m.ID], w.state.IdempotencyKey(m.ID)))

@@ -34,6 +34,7 @@ func TestAnEntryThatComesAloneIsTakenAtOnce(t *testing.T) {
 			put(key)
 			time.Sleep(time.Second)
 		}
+		synctest.Wait()
 		require.Equal(t, []int{1, 1, 1}, taken)
 		require.Equal(t, 3*(time.Second+4*time.Millisecond), time.Since(begin), "there is nothing beside the storing")
 
@@ -44,6 +45,7 @@ func TestAnEntryThatComesAloneIsTakenAtOnce(t *testing.T) {
 			go put(key)
 		}
 		time.Sleep(time.Second)
+		synctest.Wait()
 		require.Equal(t, []int{1, 3}, taken, "what comes meanwhile is the next group")
 		stop()
 		synctest.Wait()

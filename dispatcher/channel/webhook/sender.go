@@ -142,6 +142,9 @@ func (s *Sender) drain(body io.ReadCloser, cancel context.CancelFunc) {
 // dial returns how a connection is made: by the dialer, until the sender is closed.
 func (s *Sender) dial(dialer *net.Dialer) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		if err := s.life.Err(); err != nil {
+			return nil, err // what is called after its end may be late
+		}
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(s.life, cancel)()

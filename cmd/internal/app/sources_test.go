@@ -86,6 +86,7 @@ sources:
 		require.Equal(t, "amqp queue events of source far", again.Delivery)
 	})
 	t.Run("one whose broker is killed is not ready, and the others go on", func(t *testing.T) {
+		require.NoError(t, other.Flush(t.Context()))
 		require.NoError(t, other.Kill())
 		w.eventually("readiness says which", func() bool { return !w.part(client, "bridge far").Ready })
 		w.put(till.URL, "events", amqp.Publishing{MessageId: "2", Body: body})

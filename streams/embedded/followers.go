@@ -51,7 +51,7 @@ const (
 const (
 	followersAccount = "FOLLOWERS"
 	ownUser          = "tidings"
-	windowUser       = "tidings-window"
+	proxyUser        = "tidings-proxy"
 )
 
 // gate lets in this process, by a secret that it made up, and followers, by
@@ -103,8 +103,8 @@ func (g *gate) Check(c server.ClientAuthentication) bool {
 		return true
 	case account == nil:
 		return false
-	case is(windowUser, g.secret):
-		c.RegisterUser(&server.User{Username: windowUser, Account: account})
+	case is(proxyUser, g.secret):
+		c.RegisterUser(&server.User{Username: proxyUser, Account: account})
 		return true
 	case is(g.followers.User, g.followers.Password) && account.NumLocalConnections() <= maxFollowers:
 		c.RegisterUser(&server.User{Username: g.followers.User, Account: account, Permissions: readOnly()})
@@ -151,17 +151,17 @@ func (s *Server) openFollowers(ctx context.Context) error {
 		return err
 	}
 	s.gate.account.Store(account)
-	own, err := s.Connect("tidings window")
+	own, err := s.Connect("tidings proxy")
 	if err != nil {
 		return err
 	}
 	s.conns = append(s.conns, own)
-	outside, err := s.connect("tidings window", windowUser)
+	outside, err := s.connect("tidings proxy", proxyUser)
 	if err != nil {
 		return err
 	}
 	s.conns = append(s.conns, outside)
-	if err := newWindow(own, outside, s.logger).open(ctx); err != nil {
+	if err := newProxy(own, outside, s.logger).open(ctx); err != nil {
 		return err
 	}
 	return s.listen()

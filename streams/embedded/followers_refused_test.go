@@ -150,7 +150,7 @@ func TestOnlyFollowersGetIn(t *testing.T) {
 		"with an empty password":                    {nats.UserInfo("follower", "")},
 		"as another user":                           {nats.UserInfo("admin", password)},
 		"as this process":                           {nats.UserInfo("tidings", password)},
-		"as this process among followers":           {nats.UserInfo("tidings-window", "")},
+		"as this process among followers":           {nats.UserInfo("tidings-proxy", "")},
 		"with a token that is the password":         {nats.Token(password)},
 		"as the user of the system, by its account": {nats.UserInfo("sys", password)},
 	} {

@@ -37,7 +37,7 @@ func (s *Server) cutOff(before map[uint64]int64) map[uint64]int64 {
 	}
 	asked := make(map[uint64]int64, len(connections.Conns))
 	for _, c := range connections.Conns {
-		if asked[c.Cid] = c.InMsgs; c.AuthorizedUser == windowUser || c.InMsgs-before[c.Cid] <= maxAsked {
+		if asked[c.Cid] = c.InMsgs; c.AuthorizedUser == proxyUser || c.InMsgs-before[c.Cid] <= maxAsked {
 			continue
 		}
 		s.logger.Warn("a follower asks too often and is cut off", "name", c.Name, "address", c.IP, "requests", c.InMsgs-before[c.Cid], "in", paceEvery)

@@ -36,15 +36,15 @@ const (
 	maxBatch     = 1000             // entries of a pull
 	maxExpiry    = 30 * time.Second // what clients ask for unless told otherwise
 	idle         = 5 * time.Minute
-	windowWait   = 5 * time.Second
+	proxyWait    = 5 * time.Second
 )
 
-// window answers, in the account of the followers, what they ask of JetStream's API.
+// proxy answers, in the account of the followers, what they ask of JetStream's API.
 // All that creates or deletes anything goes through it. What pulls does not: only the
 // server can deliver an entry under its own subject. A pull needs the name of its
 // consumer, and those of Tidings on OUTCOMES have random ones, which followers cannot
 // list.
-type window struct {
+type proxy struct {
 	inside  *nats.Conn // the account of the streams
 	outside *nats.Conn // that of the followers
 	js      jetstream.JetStream
@@ -54,26 +54,26 @@ type window struct {
 	made map[string]struct{} // consumers of followers that may be there
 }
 
-func newWindow(inside, outside *nats.Conn, log *slog.Logger) *window {
-	return &window{inside: inside, outside: outside, log: log, made: map[string]struct{}{}}
+func newProxy(inside, outside *nats.Conn, log *slog.Logger) *proxy {
+	return &proxy{inside: inside, outside: outside, log: log, made: map[string]struct{}{}}
 }
 
 // open begins to answer. It ends with the connections.
-func (w *window) open(ctx context.Context) error {
-	js, err := jetstream.New(w.inside, jetstream.WithDefaultTimeout(windowWait))
+func (p *proxy) open(ctx context.Context) error {
+	js, err := jetstream.New(p.inside, jetstream.WithDefaultTimeout(proxyWait))
 	if err != nil {
 		return err
 	}
-	w.js = js
+	p.js = js
 	for subject, answer := range map[string]func(context.Context, *nats.Msg) ([]byte, error){
-		streamInfoAPI:     w.pass,
-		messageAPI:        w.pass,
-		consumerAPI + "*": w.ofFollower(w.pass),
-		deleteAPI + "*":   w.ofFollower(w.remove),
-		createAPI:         w.create,
-		createAPI + ".>":  w.create,
+		streamInfoAPI:     p.pass,
+		messageAPI:        p.pass,
+		consumerAPI + "*": p.ofFollower(p.pass),
+		deleteAPI + "*":   p.ofFollower(p.remove),
+		createAPI:         p.create,
+		createAPI + ".>":  p.create,
 	} {
-		sub, err := w.outside.Subscribe(subject, func(m *nats.Msg) { w.answer(m, answer) })
+		sub, err := p.outside.Subscribe(subject, func(m *nats.Msg) { p.answer(m, answer) })
 		if err != nil {
 			return err
 		}
@@ -81,11 +81,11 @@ func (w *window) open(ctx context.Context) error {
 			return err
 		}
 	}
-	return w.outside.FlushWithContext(ctx)
+	return p.outside.FlushWithContext(ctx)
 }
 
-func (w *window) answer(m *nats.Msg, how func(context.Context, *nats.Msg) ([]byte, error)) {
-	ctx, cancel := context.WithTimeout(context.Background(), windowWait)
+func (p *proxy) answer(m *nats.Msg, how func(context.Context, *nats.Msg) ([]byte, error)) {
+	ctx, cancel := context.WithTimeout(context.Background(), proxyWait)
 	defer cancel()
 	var data []byte
 	err := error(refusal(400, 0, "the request is larger than %d bytes", maxRequest))
@@ -96,13 +96,13 @@ func (w *window) answer(m *nats.Msg, how func(context.Context, *nats.Msg) ([]byt
 		data = failure(err)
 	}
 	if err := m.Respond(data); err != nil {
-		w.log.Debug("answer to a follower", "subject", m.Subject, "error", err)
+		p.log.Debug("answer to a follower", "subject", m.Subject, "error", err)
 	}
 }
 
 // pass passes a request on as it is.
-func (w *window) pass(ctx context.Context, m *nats.Msg) ([]byte, error) {
-	answer, err := w.inside.RequestWithContext(ctx, m.Subject, m.Data)
+func (p *proxy) pass(ctx context.Context, m *nats.Msg) ([]byte, error) {
+	answer, err := p.inside.RequestWithContext(ctx, m.Subject, m.Data)
 	if err != nil {
 		return nil, err
 	}
@@ -110,11 +110,11 @@ func (w *window) pass(ctx context.Context, m *nats.Msg) ([]byte, error) {
 }
 
 // ofFollower answers only where the consumer is one that a follower made.
-func (w *window) ofFollower(answer func(context.Context, *nats.Msg) ([]byte, error)) func(context.Context, *nats.Msg) ([]byte, error) {
+func (p *proxy) ofFollower(answer func(context.Context, *nats.Msg) ([]byte, error)) func(context.Context, *nats.Msg) ([]byte, error) {
 	return func(ctx context.Context, m *nats.Msg) ([]byte, error) {
-		w.mu.Lock()
-		_, ok := w.made[consumerOf(m.Subject)]
-		w.mu.Unlock()
+		p.mu.Lock()
+		_, ok := p.made[consumerOf(m.Subject)]
+		p.mu.Unlock()
 		if !ok {
 			return nil, refusal(404, jetstream.JSErrCodeConsumerNotFound, "consumer not found")
 		}
@@ -124,19 +124,19 @@ func (w *window) ofFollower(answer func(context.Context, *nats.Msg) ([]byte, err
 
 func consumerOf(subject string) string { return subject[strings.LastIndexByte(subject, '.')+1:] }
 
-func (w *window) remove(ctx context.Context, m *nats.Msg) ([]byte, error) {
-	data, err := w.pass(ctx, m)
+func (p *proxy) remove(ctx context.Context, m *nats.Msg) ([]byte, error) {
+	data, err := p.pass(ctx, m)
 	if err == nil {
-		w.mu.Lock()
-		delete(w.made, consumerOf(m.Subject))
-		w.mu.Unlock()
+		p.mu.Lock()
+		delete(p.made, consumerOf(m.Subject))
+		p.mu.Unlock()
 	}
 	return data, err
 }
 
 // create makes a consumer, never changes one, and says so where entries that
 // it should begin with are gone.
-func (w *window) create(ctx context.Context, m *nats.Msg) ([]byte, error) {
+func (p *proxy) create(ctx context.Context, m *nats.Msg) ([]byte, error) {
 	var r struct {
 		Stream string                   `json:"stream_name"`
 		Config jetstream.ConsumerConfig `json:"config"`
@@ -150,20 +150,20 @@ func (w *window) create(ctx context.Context, m *nats.Msg) ([]byte, error) {
 	if err := refused(r.Config); err != nil {
 		return nil, err
 	}
-	if err := w.begins(ctx, r.Config); err != nil {
+	if err := p.begins(ctx, r.Config); err != nil {
 		return nil, err
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if err := w.room(ctx); err != nil {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.room(ctx); err != nil {
 		return nil, err
 	}
-	c, err := w.js.CreateConsumer(ctx, streams.OutcomesStream, harmless(r.Config))
+	c, err := p.js.CreateConsumer(ctx, streams.OutcomesStream, harmless(r.Config))
 	if err != nil {
 		return nil, err
 	}
 	info := c.CachedInfo()
-	w.made[info.Name] = struct{}{}
+	p.made[info.Name] = struct{}{}
 	return json.Marshal(struct {
 		Type string `json:"type"`
 		*jetstream.ConsumerInfo
@@ -203,11 +203,11 @@ func harmless(c jetstream.ConsumerConfig) jetstream.ConsumerConfig {
 
 // begins says why a consumer cannot begin at the sequence that it names: the
 // server would begin elsewhere, and not mention it.
-func (w *window) begins(ctx context.Context, c jetstream.ConsumerConfig) error {
+func (p *proxy) begins(ctx context.Context, c jetstream.ConsumerConfig) error {
 	if c.DeliverPolicy != jetstream.DeliverByStartSequencePolicy || c.OptStartSeq <= 1 {
 		return nil
 	}
-	s, err := w.js.Stream(ctx, streams.OutcomesStream)
+	s, err := p.js.Stream(ctx, streams.OutcomesStream)
 	if err != nil {
 		return err
 	}
@@ -222,16 +222,16 @@ func (w *window) begins(ctx context.Context, c jetstream.ConsumerConfig) error {
 
 // room returns an error if followers have as many consumers as they may. It
 // forgets those that the server has forgotten.
-func (w *window) room(ctx context.Context) error {
-	if len(w.made) < maxConsumers {
+func (p *proxy) room(ctx context.Context) error {
+	if len(p.made) < maxConsumers {
 		return nil
 	}
-	for name := range w.made {
-		if _, err := w.js.Consumer(ctx, streams.OutcomesStream, name); errors.Is(err, jetstream.ErrConsumerNotFound) {
-			delete(w.made, name)
+	for name := range p.made {
+		if _, err := p.js.Consumer(ctx, streams.OutcomesStream, name); errors.Is(err, jetstream.ErrConsumerNotFound) {
+			delete(p.made, name)
 		}
 	}
-	if len(w.made) >= maxConsumers {
+	if len(p.made) >= maxConsumers {
 		return refusal(429, 0, "followers have %d consumers already: delete some, or wait %s until those are gone that nobody uses", maxConsumers, idle)
 	}
 	return nil

@@ -18,10 +18,10 @@ import (
 	"tidings/streams/event"
 )
 
-// Records is what followers read. [streams.Outcomes] is one.
+// Records is what followers read. [streams.Records] is one.
 type Records interface {
 	Info(ctx context.Context) (streams.StreamInfo, error)
-	FollowFrom(ctx context.Context, after streams.Mark, f streams.Filter, handle func(streams.Entry) error) error
+	Follow(ctx context.Context, after streams.Mark, f streams.Filter, handle func(streams.Entry) error) error
 }
 
 // Limits of following.
@@ -150,7 +150,7 @@ func (s *Server) serveRecords(ctx context.Context, w http.ResponseWriter, record
 	}
 	entries, failed := make(chan streams.Entry), make(chan error, 1)
 	go func() {
-		failed <- records.FollowFrom(ctx, mark, f, func(e streams.Entry) error {
+		failed <- records.Follow(ctx, mark, f, func(e streams.Entry) error {
 			select {
 			case entries <- e:
 				return nil

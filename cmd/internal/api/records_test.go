@@ -33,7 +33,7 @@ func (w *world) records(from, n int) []event.Record {
 }
 
 func (w *world) followable() {
-	w.options.Records = func() api.Records { return w.stream.Outcomes }
+	w.options.Records = func() api.Records { return followed{w.stream.Outcomes} }
 	w.serve()
 }
 
@@ -145,10 +145,17 @@ func TestWhoCannotFollowIsToldWhy(t *testing.T) {
 	})
 }
 
+// followed is OUTCOMES as a reader of its own connection has it.
+type followed struct{ *streams.Outcomes }
+
+func (f followed) Follow(ctx context.Context, after streams.Mark, by streams.Filter, handle func(streams.Entry) error) error {
+	return f.FollowFrom(ctx, after, by, handle)
+}
+
 // forgetful is an OUTCOMES whose beginning is beyond the horizon.
 type forgetful struct{ *streams.Outcomes }
 
-func (forgetful) FollowFrom(context.Context, streams.Mark, streams.Filter, func(streams.Entry) error) error {
+func (forgetful) Follow(context.Context, streams.Mark, streams.Filter, func(streams.Entry) error) error {
 	return fmt.Errorf("after 1: %w", streams.ErrForgotten)
 }
 

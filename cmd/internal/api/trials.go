@@ -89,9 +89,6 @@ func (s *Server) registerTests(api huma.API) {
 	}, s.previewTest)
 }
 
-// testWithin bounds how long a test waits for the log.
-const testWithin = acceptTimeout
-
 func (s *Server) dispatchTest(ctx context.Context, in *testInput) (*answer[Accepted], error) {
 	if in.Body.To == "" {
 		return nil, unfit(errors.New("there is no address to send it to: set to, or ask for a preview"))
@@ -106,7 +103,7 @@ func (s *Server) dispatchTest(ctx context.Context, in *testInput) (*answer[Accep
 		return nil, s.failure(err)
 	}
 	known := err == nil
-	ctx, cancel := context.WithTimeout(ctx, testWithin)
+	ctx, cancel := context.WithTimeout(ctx, acceptTimeout)
 	defer cancel()
 	receipt, err := s.Door.Accept(ctx, bridge.Arrival{
 		Envelope: e, Body: e.Data, Where: "a test of an operator", Stage: event.StageHTTP, Test: true,

@@ -47,17 +47,12 @@ func (l *logPart) open(ctx context.Context, c config.Config, dir *directory, log
 	if err != nil {
 		return nil, err
 	}
-	log, err := l.openStreams(ctx, nc, streams.Options{
+	log, records, err := l.openStreams(ctx, nc, readers, streams.Options{
 		Durability: durability, Replicas: c.NATS.Replicas, Horizon: horizonOf(c),
 		EventsMaxBytes: c.Events.MaxBytes.Bytes(), OutcomesMaxBytes: c.Outcomes.MaxBytes.Bytes(),
 		DeadLettersMaxBytes: c.DeadLetters.MaxBytes.Bytes(), OversizeMaxBytes: c.Oversize.MaxBytes.Bytes(),
 		Identity: c.EventIdentity(), Logger: logger,
 	}, logger)
-	if err != nil {
-		shutdown()
-		return nil, err
-	}
-	records, err := streams.OpenRecords(ctx, readers, logger)
 	if err != nil {
 		shutdown()
 		return nil, err
@@ -161,14 +156,18 @@ func (l *logPart) openFollowers(ctx context.Context, n config.NATS) error {
 
 // openStreams opens the streams, and tries again until it can, unless they or
 // the server are not what they must be.
-func (l *logPart) openStreams(ctx context.Context, nc *nats.Conn, o streams.Options, logger *slog.Logger) (*streams.Log, error) {
+func (l *logPart) openStreams(ctx context.Context, nc, readers *nats.Conn, o streams.Options, logger *slog.Logger) (*streams.Log, *streams.Records, error) {
 	pause := backoff.NewExponentialBackOff()
 	for {
+		var records *streams.Records
 		log, err := streams.Open(ctx, nc, o)
+		if err == nil {
+			records, err = streams.OpenRecords(ctx, readers, logger)
+		}
 		_, drift := errors.AsType[*streams.DriftError](err)
 		_, version := errors.AsType[*streams.VersionError](err)
 		if err == nil || drift || version || ctx.Err() != nil {
-			return log, err
+			return log, records, err
 		}
 		wait := pause.NextBackOff()
 		l.reason.Store(err.Error())
@@ -207,16 +206,9 @@ func (l *logPart) Payload(ctx context.Context, letter event.Letter) (io.Reader, 
 // records returns what followers read, nil while the log is not open.
 func (l *logPart) records() api.Records {
 	if r := l.read.Load(); r != nil {
-		return followed{r}
+		return r
 	}
 	return nil
-}
-
-// followed is what the API follows.
-type followed struct{ *streams.Records }
-
-func (f followed) FollowFrom(ctx context.Context, after streams.Mark, by streams.Filter, handle func(streams.Entry) error) error {
-	return f.Follow(ctx, after, by, handle)
 }
 
 // sizes returns how full the streams are.

@@ -118,6 +118,9 @@ func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.once.Do(func() { close(p.held) })
 		<-r.Context().Done()
 		p.leave()
+		// Returning would answer 200, and over TLS a caller that takes its leave
+		// politely may still read that: then the message was delivered.
+		panic(http.ErrAbortHandler)
 	case channeltest.CutsAfter:
 		cut(w)
 	}

@@ -44,17 +44,35 @@ func (t *Tx) flush() error {
 		if c.before == c.after {
 			continue
 		}
+		had, err := t.recipients(key, c)
+		if err != nil {
+			return err
+		}
 		if err := t.write(key, c); err != nil {
 			return err
 		}
-		moves = append(moves, movesOf(indexKeys(c.before), indexKeys(c.after))...)
+		moves = append(moves, movesOf(indexKeys(c.before, had), indexKeys(c.after, recipientsOf(c.messages)))...)
 		t.count(c.before, -1)
 		t.count(c.after, +1)
 	}
 	if err := t.move(moves); err != nil {
 		return err
 	}
-	return t.flushCounts()
+	if err := addTo(t.tx.Bucket(bucketHours), t.hours); err != nil {
+		return err
+	}
+	return addTo(t.tx.Bucket(bucketCounts), t.counts)
+}
+
+// recipients returns those that an event had before, as far as it may have others
+// now.
+func (t *Tx) recipients(key event.Key, c *change) ([]string, error) {
+	if c.before == nil || c.before.Messages.Created == 0 || !c.recorded && c.after != nil {
+		return nil, nil
+	}
+	var messages []event.Message
+	_, err := getJSON(t.tx.Bucket(bucketMessages), []byte(key), &messages)
+	return recipientsOf(messages), err
 }
 
 func (t *Tx) write(key event.Key, c *change) error {

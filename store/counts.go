@@ -3,6 +3,8 @@ package store
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
+	"slices"
 
 	"go.etcd.io/bbolt"
 
@@ -57,6 +59,7 @@ const (
 	countTests      = "tests"
 	countOutcome    = "outcome:"
 	countPhase      = "phase:"
+	countCause      = "cause:" // see groupOf
 )
 
 // count adds by to the counters of a row: its outcome, or its phase while it is
@@ -64,24 +67,33 @@ const (
 func (t *Tx) count(r *Row, by int) {
 	switch {
 	case r == nil:
+		return
 	case r.Test:
 		t.counts[countTests] += by
+		return
 	case r.Ended():
 		t.counts[countOutcome+string(r.Outcome)] += by
 	default:
 		t.counts[countPhase+string(r.Phase)] += by
 	}
+	t.hours[hourKey(r.ReceivedAt, r.Outcome, r.Tenant)] += by
 }
 
-func (t *Tx) flushCounts() error {
-	b := t.tx.Bucket(bucketCounts)
-	for name, by := range t.counts {
+// addTo changes the counters in b. Those of nothing are not kept.
+func addTo(b *bbolt.Bucket, changes map[string]int) error {
+	for _, name := range slices.Sorted(maps.Keys(changes)) {
+		by := changes[name]
 		if by == 0 {
 			continue
 		}
-		n := countIn(b.Get([]byte(name))) + by
-		if err := b.Put([]byte(name), binary.BigEndian.AppendUint64(nil, uint64(n))); err != nil {
-			return fmt.Errorf("count %s: %w", name, err)
+		var err error
+		if n := countIn(b.Get([]byte(name))) + by; n == 0 {
+			err = b.Delete([]byte(name))
+		} else {
+			err = b.Put([]byte(name), binary.BigEndian.AppendUint64(nil, uint64(n)))
+		}
+		if err != nil {
+			return fmt.Errorf("count %q: %w", name, err)
 		}
 	}
 	return nil

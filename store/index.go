@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
+	"slices"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -23,12 +24,15 @@ type dimension byte
 
 // The dimensions of rows, ordered by when EVENTS stored the event.
 const (
-	byTime    dimension = 'a' // all rows; no value
-	byTenant  dimension = 't'
-	byType    dimension = 'y'
-	byOutcome dimension = 'o' // of ended events
-	byPhase   dimension = 'p' // see indexed
-	byEventID dimension = 'i'
+	byTime        dimension = 'a' // all rows; no value
+	byTenant      dimension = 't'
+	byType        dimension = 'y'
+	byOutcome     dimension = 'o' // of ended events
+	byPhase       dimension = 'p' // see indexed
+	byEventID     dimension = 'i'
+	bySource      dimension = 's'
+	byCorrelation dimension = 'c' // of events that have such an id
+	byRecipient   dimension = 'r' // the hashes of all recipients of its messages
 )
 
 // What the steward looks for. The value is the phase; the time is when a
@@ -40,6 +44,7 @@ const (
 	lettersByTime   dimension = 'A' // all letters; no value
 	lettersByTenant dimension = 'T'
 	lettersByCause  dimension = 'C'
+	lettersByGroup  dimension = 'G' // see groupOf
 )
 
 const (
@@ -77,18 +82,30 @@ func appendOrder(b []byte, t time.Time) []byte {
 	return binary.BigEndian.AppendUint32(b, uint32(t.Nanosecond()))
 }
 
+// timeIn returns the time at the beginning of a suffix.
+func timeIn(suffix []byte) time.Time {
+	return time.Unix(int64(binary.BigEndian.Uint64(suffix)^1<<63), int64(binary.BigEndian.Uint32(suffix[8:]))).UTC()
+}
+
 // keyIn returns the event key at the end of an index key or suffix.
 func keyIn(suffix []byte) event.Key { return event.Key(suffix[timeSize:]) }
 
-// indexKeys returns the index keys of a row, none for nil.
-func indexKeys(r *Row) []string {
+// indexKeys returns the index keys of a row whose messages go to these
+// recipients, none for nil.
+func indexKeys(r *Row, recipients []string) []string {
 	if r == nil {
 		return nil
 	}
 	at := r.ReceivedAt
 	keys := []string{
 		byTime.key("", at, r.Key), byTenant.key(r.Tenant, at, r.Key),
-		byType.key(r.Type, at, r.Key), byEventID.key(r.EventID, at, r.Key),
+		byType.key(r.Type, at, r.Key), byEventID.key(r.EventID, at, r.Key), bySource.key(r.Source, at, r.Key),
+	}
+	if r.CorrelationID != "" {
+		keys = append(keys, byCorrelation.key(r.CorrelationID, at, r.Key))
+	}
+	for _, hash := range recipients {
+		keys = append(keys, byRecipient.key(hash, at, r.Key))
 	}
 	if r.Outcome != "" {
 		keys = append(keys, byOutcome.key(string(r.Outcome), at, r.Key))
@@ -117,8 +134,22 @@ func letterIndexKeys(l *Letter) []string {
 	}
 	return []string{
 		lettersByTime.key("", l.At, l.Key), lettersByTenant.key(l.Tenant, l.At, l.Key),
-		lettersByCause.key(string(l.Cause), l.At, l.Key),
+		lettersByCause.key(string(l.Cause), l.At, l.Key), lettersByGroup.key(groupOf(l.Cause, l.Tenant), l.At, l.Key),
 	}
+}
+
+// groupOf is what the letters of one cause and tenant have in common. Causes are
+// names, without a zero byte.
+func groupOf(cause event.Cause, tenant string) string { return string(cause) + "\x00" + tenant }
+
+// recipientsOf returns the recipients of messages, each once.
+func recipientsOf(messages []event.Message) []string {
+	var hashes []string
+	for _, m := range messages {
+		hashes = append(hashes, m.Recipient.Hash)
+	}
+	slices.Sort(hashes)
+	return slices.Compact(hashes)
 }
 
 func sequenceKey(sequence uint64) []byte {

@@ -6,9 +6,12 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// maxSteps bounds how many index keys one page may look at. Only conditions
-// that rarely meet come near it.
-const maxSteps = 20_000
+// Bounds on the work of one page. Only conditions that rarely meet come near
+// them, and texts.
+const (
+	maxSteps = 10_000 // index keys looked at
+	maxReads = 5_000  // values read
+)
 
 // span is the range of one index prefix, read from its end.
 type span struct {

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"strings"
 	"time"
 
 	"tidings/streams/event"
@@ -25,17 +24,6 @@ type Letter struct {
 	// Over says that an operator has ended the letter of a delivery, so that it is
 	// about to be removed.
 	Over bool `json:"over,omitempty"`
-}
-
-// mentions reports whether a letter has a text in what the list shows of it.
-func (l Letter) mentions(text string) bool {
-	text = strings.ToLower(text)
-	for _, shown := range []string{l.Detail, l.EventID, l.Type} {
-		if strings.Contains(strings.ToLower(shown), text) {
-			return true
-		}
-	}
-	return false
 }
 
 // NewLetter returns the line of the list for the letter l at sequence.

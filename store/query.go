@@ -20,14 +20,18 @@ const (
 // Query chooses ledger rows. Every field that is set must fit; the zero Query
 // is the newest rows of all.
 type Query struct {
-	Tenant  string
-	Type    string
-	Outcome event.Outcome
-	Phase   event.Phase
-	Since   time.Time // EVENTS stored it then or later
-	Until   time.Time // EVENTS stored it before
-	Limit   int       // 0 means DefaultLimit; at most MaxLimit
-	Cursor  string    // Next of the page before, of the same query
+	Tenant        string
+	Type          string
+	Outcome       event.Outcome
+	Phase         event.Phase
+	Source        string
+	CorrelationID string
+	Recipient     string    // of one of its messages: [event.Recipient.Hash]
+	Text          string    // in its id, type, source, correlation id or cause, in any case
+	Since         time.Time // EVENTS stored it then or later
+	Until         time.Time // EVENTS stored it before
+	Limit         int       // 0 means DefaultLimit; at most MaxLimit
+	Cursor        string    // Next of the page before, of the same query
 }
 
 // LetterQuery chooses dead letters. Every field that is set must fit.
@@ -55,17 +59,22 @@ type Page[T any] struct {
 func (s *Store) Events(q Query) (Page[Row], error) {
 	ranges := rangesOf(byTime, map[dimension]string{
 		byTenant: q.Tenant, byType: q.Type, byOutcome: string(q.Outcome), byPhase: string(q.Phase),
+		bySource: q.Source, byCorrelation: q.CorrelationID, byRecipient: q.Recipient,
 	})
 	limit, cursor := q.Limit, q.Cursor
 	q.Limit, q.Cursor = 0, ""
 	return page(s, bucketLedger, search{
-		query: q, ranges: ranges, since: q.Since, until: q.Until, limit: limit, cursor: cursor,
+		query: q, ranges: ranges, since: q.Since, until: q.Until, limit: limit, cursor: cursor, text: textOf(q.Text),
 	}, q.fits)
 }
 
+// fits looks at what is in the row. That it has the recipient is known from the
+// index.
 func (q Query) fits(r Row) bool {
 	return fits(q.Tenant, r.Tenant) && fits(q.Type, r.Type) &&
-		fits(q.Outcome, r.Outcome) && fits(q.Phase, r.Phase)
+		fits(q.Outcome, r.Outcome) && fits(q.Phase, r.Phase) &&
+		fits(q.Source, r.Source) && fits(q.CorrelationID, r.CorrelationID) &&
+		(q.Text == "" || mentions(q.Text, r.EventID, r.Type, r.Source, r.CorrelationID, string(r.Cause)))
 }
 
 // DeadLetters returns a page of the dead-letter list, by the time at which the
@@ -75,13 +84,13 @@ func (s *Store) DeadLetters(q LetterQuery) (Page[Letter], error) {
 	limit, cursor := q.Limit, q.Cursor
 	q.Limit, q.Cursor = 0, ""
 	return page(s, bucketLetters, search{
-		query: q, ranges: ranges, since: q.Since, until: q.Until, limit: limit, cursor: cursor,
+		query: q, ranges: ranges, since: q.Since, until: q.Until, limit: limit, cursor: cursor, text: textOf(q.Text),
 	}, q.fits)
 }
 
 func (q LetterQuery) fits(l Letter) bool {
 	return fits(q.Tenant, l.Tenant) && fits(q.Cause, l.Cause) && fits(q.Kind, l.Kind) && fits(q.Type, l.Type) &&
-		(q.Text == "" || l.mentions(q.Text))
+		(q.Text == "" || mentions(q.Text, l.Detail, l.EventID, l.Type))
 }
 
 // rangesOf returns the ranges of the index for the conditions that are set, and
@@ -108,6 +117,7 @@ type search struct {
 	since, until time.Time
 	limit        int
 	cursor       string
+	text         text // found nowhere in what is stored: it does not fit
 }
 
 // bounds returns where the search begins and ends.
@@ -146,11 +156,22 @@ func page[T any](s *Store, bucket []byte, q search, fits func(T) bool) (Page[T],
 		for i, prefix := range q.ranges {
 			spans[i] = span{cursor: index.Cursor(), prefix: prefix}
 		}
+		reads := 0
 		next, err := join(spans, bound, floor, s.steps, func(suffix []byte) (bool, error) {
+			if reads++; reads > s.reads {
+				return false, nil
+			}
+			key := []byte(keyIn(suffix))
+			stored := values.Get(key)
+			if stored == nil || !q.text.maybeIn(stored) {
+				return true, nil
+			}
 			var item T
-			found, err := getJSON(values, []byte(keyIn(suffix)), &item)
-			if err != nil || !found || !fits(item) {
-				return true, err
+			if err := json.Unmarshal(stored, &item); err != nil {
+				return false, fmt.Errorf("decode %s: %w", key, err)
+			}
+			if !fits(item) {
+				return true, nil
 			}
 			if len(p.Items) == q.size() {
 				return false, nil

@@ -3,6 +3,7 @@ package store_test
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -48,26 +49,47 @@ func TestEventsAnswersAsIfEveryRowWasLookedAt(t *testing.T) {
 			return storetest.Start.Add(time.Duration(n) * time.Second)
 		}
 		q := store.Query{
-			Tenant:  rapid.SampledFrom([]string{"", "", "acme", "globex", "nobody"}).Draw(rt, "tenant"),
-			Type:    rapid.SampledFrom([]string{"", "", "order.type0", "order.type1"}).Draw(rt, "type"),
-			Outcome: rapid.SampledFrom(append(event.Outcomes(), "", "", "")).Draw(rt, "outcome"),
-			Phase:   rapid.SampledFrom([]event.Phase{"", "", "open", "claimed", "waiting", "settled", "dead"}).Draw(rt, "phase"),
-			Since:   second("since"), Until: second("until"),
+			Tenant:        rapid.SampledFrom([]string{"", "", "acme", "globex", "nobody"}).Draw(rt, "tenant"),
+			Type:          rapid.SampledFrom([]string{"", "", "order.type0", "order.type1"}).Draw(rt, "type"),
+			Outcome:       rapid.SampledFrom(append(event.Outcomes(), "", "", "")).Draw(rt, "outcome"),
+			Phase:         rapid.SampledFrom([]event.Phase{"", "", "open", "claimed", "waiting", "settled", "dead"}).Draw(rt, "phase"),
+			Source:        rapid.SampledFrom([]string{"", "", "shop", "Till"}).Draw(rt, "source"),
+			CorrelationID: rapid.SampledFrom([]string{"", "", "cart-1", "Cart <ä>"}).Draw(rt, "correlation id"),
+			Recipient:     rapid.SampledFrom([]string{"", "", "h-email", "h-emailcart-1", "h-webhook", "h"}).Draw(rt, "recipient"),
+			Text:          rapid.SampledFrom([]string{"", "", "R-2", "TYPE1", "tILL", "<Ä>", "cart <", "template_", "nowhere"}).Draw(rt, "text"),
+			Since:         second("since"), Until: second("until"),
 			Limit: rapid.IntRange(1, 4).Draw(rt, "limit"),
 		}
 		fits := func(r store.Row) bool {
 			return (q.Tenant == "" || r.Tenant == q.Tenant) && (q.Type == "" || r.Type == q.Type) &&
+				(q.Source == "" || r.Source == q.Source) && (q.CorrelationID == "" || r.CorrelationID == q.CorrelationID) &&
+				hasText(r, q.Text) &&
 				(q.Outcome == "" || r.Outcome == q.Outcome) && (q.Phase == "" || r.Phase == q.Phase) &&
 				(q.Since.IsZero() || !r.ReceivedAt.Before(q.Since)) && (q.Until.IsZero() || r.ReceivedAt.Before(q.Until))
 		}
 		open(rt, func(s *store.Store) {
 			storetest.Apply(rt, s, log.Lines...)
 			everything := all(rt, s.Events, store.Query{Limit: store.MaxLimit}, turnEvents)
-			want := slices.DeleteFunc(slices.Clone(everything), func(r store.Row) bool { return !fits(r) })
+			want := slices.DeleteFunc(slices.Clone(everything), func(r store.Row) bool {
+				return !fits(r) || q.Recipient != "" && !goesTo(rt, s, r.Key, q.Recipient)
+			})
 			slices.SortFunc(want, newestFirst)
 			require.Equal(rt, want, all(rt, s.Events, q, turnEvents))
 		})
 	})
+}
+
+// hasText reports whether a row mentions a text, as the query is defined.
+func hasText(r store.Row, text string) bool {
+	return slices.ContainsFunc([]string{r.EventID, r.Type, r.Source, r.CorrelationID, string(r.Cause)}, func(shown string) bool {
+		return strings.Contains(strings.ToLower(shown), strings.ToLower(text))
+	})
+}
+
+func goesTo(t require.TestingT, s *store.Store, key event.Key, hash string) bool {
+	messages, err := s.Messages(key)
+	require.NoError(t, err)
+	return slices.ContainsFunc(messages, func(m event.Message) bool { return m.Recipient.Hash == hash })
 }
 
 // ledger applies n settled events without messages, of two tenants in turn.
@@ -130,6 +152,14 @@ func TestPages(t *testing.T) {
 		require.Empty(t, page.Items)
 		require.NotEmpty(t, page.Next, "there is more to look at, and the page says so")
 		require.Empty(t, all(t, s.Events, q, turnEvents))
+
+		s.SetReads(100)
+		q = store.Query{Text: "order-7"}
+		page, err = s.Events(q)
+		require.NoError(t, err)
+		require.Empty(t, page.Items, "the newest hundred do not have it")
+		require.NotEmpty(t, page.Next)
+		require.Equal(t, 11, len(all(t, s.Events, q, turnEvents)), "7 and 70 to 79")
 
 		q = store.Query{Phase: event.PhaseSettled, Outcome: event.Stale, Tenant: "acme"}
 		require.Empty(t, all(t, s.Events, q, turnEvents))

@@ -14,7 +14,7 @@ import (
 
 // Schema is the version of what the file holds and how. A file of another
 // schema is not converted: it is deleted and built again.
-const Schema = 1
+const Schema = 2
 
 // The buckets. Keys are binary; values are JSON unless said otherwise.
 var (
@@ -28,12 +28,13 @@ var (
 	bucketLetters    = []byte("letters")     // event key -> Letter
 	bucketIndex      = []byte("index")       // see dimension
 	bucketCounts     = []byte("counts")      // name -> 8 bytes, big-endian
+	bucketHours      = []byte("hours")       // see hourKey -> 8 bytes, big-endian
 )
 
 func buckets() [][]byte {
 	return [][]byte{
 		bucketMeta, bucketCheckpoint, bucketLedger, bucketMessages, bucketAudit,
-		bucketHistory, bucketDuplicates, bucketLetters, bucketIndex, bucketCounts,
+		bucketHistory, bucketDuplicates, bucketLetters, bucketIndex, bucketCounts, bucketHours,
 	}
 }
 
@@ -56,7 +57,8 @@ type Options struct {
 type Store struct {
 	db    *bbolt.DB
 	path  string
-	steps int // bound on work of one page
+	steps int // bounds the index keys that one page looks at
+	reads int // bounds the values that one page reads
 }
 
 // Open opens the ledger file at path, and makes it if there is none. It returns
@@ -76,7 +78,7 @@ func Open(path string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, openError(path, err)
 	}
-	s := &Store{db: db, path: path, steps: maxSteps}
+	s := &Store{db: db, path: path, steps: maxSteps, reads: maxReads}
 	if err := s.prepare(o.ReadOnly); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}

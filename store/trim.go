@@ -82,6 +82,6 @@ func (t *Tx) trim(e trimmed) error {
 	if err != nil || c.after == nil || c.after.RecordSequence != e.Sequence {
 		return err
 	}
-	c.after, c.recorded = nil, false
+	c.after, c.messages, c.recorded = nil, nil, false
 	return nil
 }

@@ -14,7 +14,8 @@ import (
 type Tx struct {
 	tx     *bbolt.Tx
 	rows   map[event.Key]*change
-	counts map[string]int
+	counts map[string]int // by how much they change
+	hours  map[string]int // the same
 }
 
 // Update runs fn in one transaction: everything it applies is written together
@@ -22,7 +23,7 @@ type Tx struct {
 func (s *Store) Update(fn func(*Tx) error) error {
 	err := guarded(s.path, func() error {
 		return s.db.Update(func(btx *bbolt.Tx) error {
-			tx := &Tx{tx: btx, rows: map[event.Key]*change{}, counts: map[string]int{}}
+			tx := &Tx{tx: btx, rows: map[event.Key]*change{}, counts: map[string]int{}, hours: map[string]int{}}
 			if err := fn(tx); err != nil {
 				return err
 			}

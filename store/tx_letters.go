@@ -48,11 +48,15 @@ func (t *Tx) letter(key event.Key) (*Letter, error) {
 }
 
 func (t *Tx) moveLetter(before, after *Letter) error {
-	if before != nil {
-		t.counts[countLetters]--
-	}
-	if after != nil {
-		t.counts[countLetters]++
-	}
+	t.countLetter(before, -1)
+	t.countLetter(after, +1)
 	return t.move(movesOf(letterIndexKeys(before), letterIndexKeys(after)))
+}
+
+func (t *Tx) countLetter(l *Letter, by int) {
+	if l == nil {
+		return
+	}
+	t.counts[countLetters] += by
+	t.counts[countCause+groupOf(l.Cause, l.Tenant)] += by
 }

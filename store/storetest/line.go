@@ -87,10 +87,10 @@ type Log struct {
 // Ref returns the reference of the n-th event of a tenant, which is the same
 // for the same arguments.
 func Ref(tenant string, n int) event.Ref {
-	e := event.Envelope{Tenant: tenant, Source: "shop", ID: fmt.Sprintf("order-%d", n)}
+	e := event.Envelope{Tenant: tenant, Source: []string{"shop", "Till"}[n/2%2], ID: fmt.Sprintf("order-%d", n)}
 	return event.Ref{
 		Key: event.Identity{}.Key(e), Tenant: tenant, Source: e.Source, ID: e.ID, IDSource: event.IDMessageID,
-		Type: fmt.Sprintf("order.type%d", n%3), OccurredAt: Start.Add(-time.Minute),
+		Type: fmt.Sprintf("order.type%d", n%3), CorrelationID: []string{"", "cart-1", "Cart <ä>"}[n%3], OccurredAt: Start.Add(-time.Minute),
 		ReceivedAt: Start.Add(time.Duration(n/2) * time.Second), // two at a time share an instant
 		Sequence:   uint64(n + 1), Digest: event.Digest([]byte(e.ID)),
 	}
@@ -222,10 +222,10 @@ func drawResults(t *rapid.T, ref event.Ref, s event.State, claim event.Claimed, 
 
 func planFor(ref event.Ref) event.Planned {
 	var p event.Planned
-	for _, channel := range []string{"email", "webhook"} {
+	for _, channel := range []string{"email", "webhook", "webhook2"} {
 		p.Messages = append(p.Messages, event.PlannedMessage{
 			ID: event.NewMessageID(ref.Key, "r", channel, "x"), Route: "r", Channel: channel,
-			Recipient: event.Recipient{Hash: "h", Mask: "a…@example.com"}, OnUnknown: event.Resend,
+			Recipient: event.Recipient{Hash: "h-" + channel + ref.CorrelationID, Mask: "a…@example.com"}, OnUnknown: event.Resend,
 		})
 	}
 	return p

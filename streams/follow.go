@@ -122,7 +122,7 @@ func (f *follower) take(m jetstream.Msg, delivered uint64) error {
 		return fmt.Errorf("delivery %d came as number %d", meta.Sequence.Consumer, delivered)
 	}
 	err = f.handle(Entry{
-		Sequence: meta.Sequence.Stream, Time: meta.Timestamp.UTC(),
+		Sequence: meta.Sequence.Stream, Time: storedAt(m.Headers(), meta.Timestamp),
 		Subject: m.Subject(), Header: m.Headers(), Data: m.Data(),
 	})
 	if err != nil {

@@ -203,7 +203,7 @@ func decodeGet(data []byte) (Entry, error) {
 		if err != nil {
 			return Entry{}, fmt.Errorf("headers of entry %d: %w: %w", m.Sequence, ErrForeign, err)
 		}
-		return Entry{Sequence: m.Sequence, Time: m.Time.UTC(), Subject: m.Subject, Header: h, Data: m.Data}, nil
+		return Entry{Sequence: m.Sequence, Time: storedAt(h, m.Time), Subject: m.Subject, Header: h, Data: m.Data}, nil
 	}
 }
 

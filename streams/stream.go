@@ -14,7 +14,7 @@ import (
 // Entry is one entry of a stream as it is stored.
 type Entry struct {
 	Sequence uint64
-	Time     time.Time // when the stream stored it
+	Time     time.Time // when the stream stored it; of an imported entry, when that did from which it was exported
 	Subject  string
 	Header   nats.Header
 	Data     []byte
@@ -120,7 +120,7 @@ func entryOf(m *jetstream.RawStreamMsg) Entry {
 			delete(m.Header, name)
 		}
 	}
-	return Entry{Sequence: m.Sequence, Time: m.Time.UTC(), Subject: m.Subject, Header: m.Header, Data: m.Data}
+	return Entry{Sequence: m.Sequence, Time: storedAt(m.Header, m.Time), Subject: m.Subject, Header: m.Header, Data: m.Data}
 }
 
 // withAckWait bounds one request. A request that was under way when the

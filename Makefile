@@ -19,10 +19,11 @@ demo: ## See it work: sample events from RabbitMQ to mail, webhooks and ledger (
 	@$(MAKE) --no-print-directory build >&2
 	@bin/tidings demo $(ARGS)
 
-bench: ## Measure the way in against a bare loop, and the whole way, small (ARGS='--count 50000 --json', say, for more)
+bench: ## Measure the way in, the whole way and a rebuild of the ledger, small (ARGS='--count 50000 --json', say, for more)
 	@$(MAKE) --no-print-directory build >&2
 	@bin/tidings bench bridge --count 5000 $(ARGS)
 	@bin/tidings bench dispatch --count 2000 --steady 2s $(ARGS)
+	@bin/tidings bench rebuild --records 50000 --rounds 1 $(filter --json,$(ARGS))
 
 test: ## Run all tests with the race detector, on a real RabbitMQ and NATS
 	@.ci/setup >&2

@@ -14,7 +14,7 @@ import (
 )
 
 func newBench(c *cli) *cobra.Command {
-	return group("bench", "Measure on this machine", newBenchBridge(c), newBenchDispatch(c))
+	return group("bench", "Measure on this machine", newBenchBridge(c), newBenchDispatch(c), newBenchRebuild(c))
 }
 
 func newBenchBridge(c *cli) *cobra.Command {

@@ -17,7 +17,10 @@ import (
 	"tidings/streams"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(bridgetest.Main(m)) }
+func TestMain(m *testing.M) {
+	inPart()
+	goleak.VerifyTestMain(bridgetest.Main(m))
+}
 
 func TestBridge(t *testing.T) {
 	temp := t.TempDir()

@@ -31,18 +31,28 @@ func openPlace(ctx context.Context, durability streams.Durability) (*place, erro
 	return openLog(ctx, streams.Options{Durability: durability})
 }
 
-func openLog(ctx context.Context, o streams.Options) (_ *place, err error) {
-	p := &place{}
+func openLog(ctx context.Context, o streams.Options) (*place, error) {
+	dir, remove, err := bridgetest.TempDir("tidings-bench-")
+	if err != nil {
+		return nil, err
+	}
+	p, err := openLogIn(ctx, dir, o)
+	if err != nil {
+		remove()
+		return nil, err
+	}
+	p.remove = remove
+	return p, nil
+}
+
+// openLogIn opens the log in a directory, which stays.
+func openLogIn(ctx context.Context, dir string, o streams.Options) (_ *place, err error) {
+	p := &place{dir: dir}
 	defer func() {
 		if err != nil {
 			p.close()
 		}
 	}()
-	dir, remove, err := bridgetest.TempDir("tidings-bench-")
-	if err != nil {
-		return nil, err
-	}
-	p.dir, p.remove = dir, remove
 	if p.server, err = embedded.Start(ctx, embedded.Options{StoreDir: dir, Durability: o.Durability}); err != nil {
 		return nil, err
 	}

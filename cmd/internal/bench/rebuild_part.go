@@ -1,0 +1,152 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// The kinds of parts.
+const (
+	partProduct = "product"
+	partFloor   = "floor"
+)
+
+// part is a measurement that has a process of its own, so that its memory is
+// nobody else's.
+type part struct {
+	Kind       string    `json:"kind"`
+	Log        string    `json:"log"`  // the directory
+	File       string    `json:"file"` // to make
+	Want       *contents `json:"want"`
+	Sizes      sizes     `json:"sizes"`
+	CPUProfile string    `json:"cpu_profile,omitempty"`
+}
+
+// partResult is what a part found.
+type partResult struct {
+	Rate    float64 `json:"rate"` // records a second
+	PeakRSS float64 `json:"peak_rss_mib"`
+	Digest  string  `json:"digest,omitempty"` // of a ledger
+}
+
+// said is a line of what a part writes: how far it is, or at last what it found.
+type said struct {
+	Done   int         `json:"done"`
+	Result *partResult `json:"result,omitempty"`
+}
+
+// tellEvery is how often a part says how far it is.
+const tellEvery = 200 * time.Millisecond
+
+// RebuildPart makes one measurement of [Rebuild]. It is for the process that
+// Rebuild starts, see [RebuildOptions].
+func RebuildPart(ctx context.Context, text string, out io.Writer) error {
+	var p part
+	if err := json.Unmarshal([]byte(text), &p); err != nil {
+		return fmt.Errorf("this is no part of a measurement: %w", err)
+	}
+	var done atomic.Int64
+	encoder := json.NewEncoder(out)
+	stop := every(tellEvery, func() { _ = encoder.Encode(said{Done: int(done.Load())}) })
+	result, err := p.measure(ctx, &done)
+	stop()
+	if err != nil {
+		return err
+	}
+	return encoder.Encode(said{Done: int(done.Load()), Result: &result})
+}
+
+// every calls fn every so often until stop is called, and not after.
+func every(period time.Duration, fn func()) (stop func()) {
+	end, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(period)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				fn()
+			case <-end:
+				return
+			}
+		}
+	}()
+	return func() { close(end); <-ended }
+}
+
+func (p part) measure(ctx context.Context, done *atomic.Int64) (r partResult, err error) {
+	log, err := openLogIn(ctx, p.Log, logOptions())
+	if err != nil {
+		return partResult{}, err
+	}
+	defer log.close()
+	switch p.Kind {
+	case partProduct:
+		return p.product(ctx, log, done)
+	case partFloor:
+		return p.floor(ctx, log, done)
+	}
+	return partResult{}, fmt.Errorf("there is no part %q", p.Kind)
+}
+
+var errNoResult = errors.New("it ended without a result")
+
+// run has a process make a measurement.
+func (b *rebuildBench) run(ctx context.Context, p part, follow follower) (partResult, error) {
+	text, err := json.Marshal(p)
+	if err != nil {
+		return partResult{}, err
+	}
+	cmd := b.Process(ctx, string(text))
+	var trouble bytes.Buffer
+	cmd.Stderr, cmd.WaitDelay = &trouble, time.Second
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return partResult{}, err
+	}
+	if err := cmd.Start(); err != nil {
+		return partResult{}, err
+	}
+	var done atomic.Int64
+	stop := follow(func() int { return int(done.Load()) })
+	result, err := listen(out, &done)
+	stop()
+	if ended := cmd.Wait(); ended != nil {
+		err = errors.New(strings.TrimSpace(strings.TrimPrefix(trouble.String(), "error: ")))
+		if trouble.Len() == 0 {
+			err = ended
+		}
+	}
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return result, err
+}
+
+// listen reads what a part says, to its end.
+func listen(out io.Reader, done *atomic.Int64) (partResult, error) {
+	var result *partResult
+	for decoder := json.NewDecoder(out); ; {
+		var s said
+		err := decoder.Decode(&s)
+		if errors.Is(err, io.EOF) && result != nil {
+			return *result, nil
+		}
+		if err != nil {
+			return partResult{}, fmt.Errorf("%w (%w)", errNoResult, err)
+		}
+		done.Store(int64(s.Done))
+		result = s.Result
+	}
+}
+
+func removeFile(path string) { _ = os.Remove(path) }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"time"
+	"unicode/utf8"
 )
 
 // Kind says what an entry in OUTCOMES is. For a record it is the phase that the
@@ -182,15 +183,34 @@ type codedRecord[F any] struct {
 	State  State     `json:"state"`
 }
 
+// Parts are parts of a record as they are encoded, for whoever passes them on. They
+// are nil where they must be encoded anew.
+type Parts struct {
+	Facts    []byte // the list of facts
+	Messages []byte // the list of messages in the state
+}
+
 // DecodeRecord reads the JSON of a record, of this or a later schema.
 func DecodeRecord(data []byte) (Record, error) {
-	var c codedRecord[encodedFact]
-	if err := json.Unmarshal(data, &c); err != nil {
-		return Record{}, fmt.Errorf("decode record: %w", err)
+	r, _, err := DecodeParts(data)
+	return r, err
+}
+
+// DecodeParts is [DecodeRecord] that also returns parts as they are encoded.
+func DecodeParts(data []byte) (Record, Parts, error) {
+	r, parts, ok := Record{}, Parts{}, false
+	if utf8.Valid(data) {
+		r, parts, ok = decodePlain(string(data))
 	}
-	r := Record{c.ID, c.Schema, c.Kind, c.At, c.Event, factsOf(c.Facts), c.State}
+	if !ok {
+		var c codedRecord[encodedFact]
+		if err := json.Unmarshal(data, &c); err != nil {
+			return Record{}, Parts{}, fmt.Errorf("decode record: %w", err)
+		}
+		r, parts = Record{c.ID, c.Schema, c.Kind, c.At, c.Event, factsOf(c.Facts), c.State}, Parts{}
+	}
 	if r.ID == "" || !r.Event.Key.Valid() || r.State.Revision < 1 {
-		return Record{}, errors.New("decode record: id, event.key or state.revision is missing: this is not a record")
+		return Record{}, Parts{}, errors.New("decode record: id, event.key or state.revision is missing: this is not a record")
 	}
-	return r, nil
+	return r, parts, nil
 }

@@ -144,6 +144,9 @@ func ensure(ctx context.Context, js jetstream.JetStream, want jetstream.StreamCo
 		return nil, nil, fmt.Errorf("look up stream %s: %w", want.Name, err)
 	}
 	have := s.CachedInfo().Config
+	if have.Metadata[importKey] != "" {
+		return nil, nil, fmt.Errorf("stream %s: %w", want.Name, ErrImporting)
+	}
 	refuse, adapt := compare(want, have)
 	if len(refuse) > 0 || !adapt {
 		return s, refuse, nil

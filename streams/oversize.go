@@ -96,12 +96,17 @@ func digestOf(data []byte) string {
 
 // write stores the chunks, and then the description that makes an object of them.
 func (o *Oversize) write(ctx context.Context, info jetstream.ObjectInfo, data []byte) error {
-	description, err := encodeJSON(info)
-	if err != nil {
-		return err
-	}
 	if err := o.writeChunks(ctx, chunkPrefix+info.NUID, data); err != nil {
 		_ = o.purge(context.WithoutCancel(ctx), chunkPrefix+info.NUID) // else it is swept
+		return err
+	}
+	return o.describe(ctx, info)
+}
+
+// describe makes an object of the chunks that are stored.
+func (o *Oversize) describe(ctx context.Context, info jetstream.ObjectInfo) error {
+	description, err := encodeJSON(info)
+	if err != nil {
 		return err
 	}
 	msg := nats.NewMsg(infoSubject(info.Name))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os/exec"
 
@@ -29,6 +30,10 @@ server and the pages of the ledger's file in it. A measurement fails unless the
 ledger has every record and duplicate of the log, and each event with the outcome
 that it must have, and unless all rounds make the same ledger.
 
+With --queries, the queries of the ledger are measured on the last one, each a
+thousand times and about another event. With --memory, the heap in use for each
+event is, in a process that has the log and the ledger open.
+
 A million records take about 6 GiB of disk for a while.`,
 		Example: "  tidings bench rebuild --records 1000000 --rounds 1\n  TMPDIR=/var/lib/tidings tidings bench rebuild --json",
 		Args:    exactly(),
@@ -42,6 +47,8 @@ A million records take about 6 GiB of disk for a while.`,
 	f := cmd.Flags()
 	f.IntVar(&o.Records, "records", 200_000, "records in the log")
 	f.IntVar(&o.Rounds, "rounds", 3, "measurements of each kind")
+	f.BoolVar(&o.Queries, "queries", false, "measure the queries of the ledger as well")
+	f.BoolVar(&o.Memory, "memory", false, "measure the memory for each event as well")
 	f.StringVar(&o.CPUProfile, "cpuprofile", "", "file for a profile of the processors in the last rebuild")
 	f.StringVar(&part, "part", "", "make one measurement (for the process that the command starts)")
 	_ = f.MarkHidden("part")
@@ -68,7 +75,22 @@ func (c *cli) benchRebuild(ctx context.Context, o bench.RebuildOptions) error {
 
 // printRebuild prints a table for people, whatever it is written to: programs have --json.
 func (c *cli) printRebuild(r bench.RebuildResult) error {
-	return aligned(c.out, []string{"RECORDS", "RECORDS/S", "FLOOR/S", "RATIO", "PEAK MIB"}, [][]string{{
+	err := aligned(c.out, []string{"RECORDS", "RECORDS/S", "FLOOR/S", "RATIO", "PEAK MIB"}, [][]string{{
 		fmt.Sprint(r.Records), fmt.Sprintf("%.0f", r.Rate), fmt.Sprintf("%.0f", r.Floor), fmt.Sprintf("%.2f", r.Ratio), decimal(r.PeakRSS),
 	}})
+	if len(r.Queries) > 0 {
+		rows := make([][]string, len(r.Queries))
+		for i, q := range r.Queries {
+			rows[i] = []string{q.Query, fmt.Sprintf("%.3f", q.P50), fmt.Sprintf("%.3f", q.P99)}
+		}
+		fmt.Fprintln(c.out)
+		err = errors.Join(err, aligned(c.out, []string{"QUERY", "P50 MS", "P99 MS"}, rows))
+	}
+	if h := r.Heap; h != nil {
+		fmt.Fprintln(c.out)
+		err = errors.Join(err, aligned(c.out, []string{"EVENTS", "HEAP BYTES EACH, RESTARTED", "WRITING"}, [][]string{{
+			fmt.Sprint(h.IDs), decimal(h.Restarted), decimal(h.Writing),
+		}}))
+	}
+	return err
 }

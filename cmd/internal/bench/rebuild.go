@@ -22,6 +22,8 @@ type RebuildOptions struct {
 	// Process returns a command that calls [RebuildPart] with that text and its
 	// standard output, in a process of its own.
 	Process func(ctx context.Context, part string) *exec.Cmd
+	Queries bool // measure the queries of the ledger as well
+	Memory  bool // measure the memory for each event as well
 	// CPUProfile is a file for what the processors did in the last measurement of
 	// the product; empty: none.
 	CPUProfile string
@@ -40,6 +42,10 @@ type RebuildResult struct {
 	// PeakRSS is the most memory of a process that rebuilds, with the embedded
 	// server in it, in MiB; 0 where the system does not say.
 	PeakRSS float64 `json:"peak_rss_mib"`
+
+	// What is only measured where it is asked for.
+	Queries []QueryResult `json:"queries,omitempty"`
+	Heap    *HeapPerID    `json:"heap_bytes_per_id,omitempty"`
 }
 
 // Validate says what cannot be measured.
@@ -68,14 +74,27 @@ func Rebuild(ctx context.Context, o RebuildOptions) (RebuildResult, error) {
 	}
 	defer remove()
 	b := &rebuildBench{RebuildOptions: o, dir: dir, want: newContents(), seen: map[string][]partResult{}}
-	b.progress = &progress{to: o.Progress, started: time.Now(), all: o.Records * (1 + 2*o.Rounds)}
+	b.progress = &progress{to: o.Progress, started: time.Now(), all: o.steps()}
 	if err := b.fill(ctx); err != nil {
 		return RebuildResult{}, fmt.Errorf("fill OUTCOMES: %w", err)
 	}
 	if err := b.measure(ctx); err != nil {
 		return RebuildResult{}, err
 	}
-	return b.result(), nil
+	r := b.result()
+	return r, b.look(ctx, &r)
+}
+
+// steps returns how many records are written and read, and questions asked.
+func (o RebuildOptions) steps() int {
+	n := o.Records * (1 + 2*o.Rounds)
+	if o.Queries {
+		n += len(queries()) * queriesOf
+	}
+	if o.Memory {
+		n += 2 * o.writtenMore()
+	}
+	return n
 }
 
 // rebuildBench is one benchmark under way.
@@ -84,6 +103,7 @@ type rebuildBench struct {
 	dir      string
 	want     *contents
 	sizes    sizes
+	ledger   string // of the last round
 	progress *progress
 	seen     map[string][]partResult // by kind
 }
@@ -135,10 +155,29 @@ var errDigests = errors.New("two rounds folded the same stream into different le
 func (b *rebuildBench) once(ctx context.Context, kind, what string) (partResult, error) {
 	part := part{Kind: kind, Log: b.logDir(), File: filepath.Join(b.dir, kind+".db"), Want: b.want, Sizes: b.sizes}
 	if kind == partProduct && len(b.seen[kind]) == b.Rounds-1 {
-		part.CPUProfile = b.CPUProfile
+		part.CPUProfile, b.ledger = b.CPUProfile, part.File
+	} else {
+		defer removeFile(part.File)
 	}
-	defer removeFile(part.File)
 	return b.run(ctx, part, b.progress.follow(what, b.Records))
+}
+
+// look measures what is done with the ledger of the last round.
+func (b *rebuildBench) look(ctx context.Context, r *RebuildResult) (err error) {
+	if b.Queries {
+		p := part{Kind: partQueries, File: b.ledger, Want: b.want}
+		asked, err := b.run(ctx, p, b.progress.follow("queries", len(queries())*queriesOf))
+		if err != nil {
+			return fmt.Errorf("measure queries: %w", err)
+		}
+		r.Queries = asked.Queries
+	}
+	if b.Memory { // last, since it writes
+		if r.Heap, err = b.heapPerID(ctx); err != nil {
+			return fmt.Errorf("measure memory: %w", err)
+		}
+	}
+	return nil
 }
 
 func (b *rebuildBench) result() RebuildResult {

@@ -17,6 +17,8 @@ import (
 const (
 	partProduct = "product"
 	partFloor   = "floor"
+	partQueries = "queries"
+	partMemory  = "memory"
 )
 
 // part is a measurement that has a process of its own, so that its memory is
@@ -24,9 +26,10 @@ const (
 type part struct {
 	Kind       string    `json:"kind"`
 	Log        string    `json:"log"`  // the directory
-	File       string    `json:"file"` // to make
+	File       string    `json:"file"` // to make, or to look into
 	Want       *contents `json:"want"`
 	Sizes      sizes     `json:"sizes"`
+	More       int       `json:"more,omitempty"` // records to write while the memory is measured
 	CPUProfile string    `json:"cpu_profile,omitempty"`
 }
 
@@ -35,6 +38,9 @@ type partResult struct {
 	Rate    float64 `json:"rate"` // records a second
 	PeakRSS float64 `json:"peak_rss_mib"`
 	Digest  string  `json:"digest,omitempty"` // of a ledger
+
+	Queries []QueryResult `json:"queries,omitempty"`
+	Heaps   *heaps        `json:"heaps,omitempty"`
 }
 
 // said is a line of what a part writes: how far it is, or at last what it found.
@@ -83,7 +89,10 @@ func every(period time.Duration, fn func()) (stop func()) {
 	return func() { close(end); <-ended }
 }
 
-func (p part) measure(ctx context.Context, done *atomic.Int64) (r partResult, err error) {
+func (p part) measure(ctx context.Context, done *atomic.Int64) (partResult, error) {
+	if p.Kind == partQueries {
+		return p.queries(ctx, done)
+	}
 	log, err := openLogIn(ctx, p.Log, logOptions())
 	if err != nil {
 		return partResult{}, err
@@ -94,6 +103,8 @@ func (p part) measure(ctx context.Context, done *atomic.Int64) (r partResult, er
 		return p.product(ctx, log, done)
 	case partFloor:
 		return p.floor(ctx, log, done)
+	case partMemory:
+		return p.memory(ctx, log, done)
 	}
 	return partResult{}, fmt.Errorf("there is no part %q", p.Kind)
 }

@@ -42,13 +42,25 @@ func TestRebuild(t *testing.T) {
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
 	var told strings.Builder
-	r, err := Rebuild(t.Context(), RebuildOptions{Records: 1500, Rounds: 2, Process: processes, Progress: &told})
-	require.NoError(t, err)
+	profile := filepath.Join(t.TempDir(), "cpu.out")
+	r, err := Rebuild(t.Context(), RebuildOptions{
+		Records: 1500, Rounds: 2, Queries: true, Memory: true, CPUProfile: profile, Process: processes, Progress: &told,
+	})
+	require.NoError(t, err) // so each query had the right answer
 	t.Run("measures product and floor", func(t *testing.T) {
 		require.Equal(t, 1500, r.Records)
 		require.Positive(t, r.Rate)
 		require.Positive(t, r.Floor)
 		require.InDelta(t, r.Rate/r.Floor, r.Ratio, 0.01)
+	})
+	t.Run("asks every query, and counts the heap", func(t *testing.T) {
+		require.Len(t, r.Queries, len(queries()))
+		for _, q := range r.Queries {
+			require.Positive(t, q.P50, q.Query)
+			require.GreaterOrEqual(t, q.P99, q.P50, q.Query)
+		}
+		require.Greater(t, r.Heap.IDs, 500)
+		require.FileExists(t, profile)
 	})
 	t.Run("takes turns, and says how far it is", func(t *testing.T) {
 		var steps []string
@@ -59,6 +71,7 @@ func TestRebuild(t *testing.T) {
 		}
 		require.Equal(t, []string{
 			"filling OUTCOMES", "round 1 of 2, product", "round 1 of 2, floor", "round 2 of 2, floor", "round 2 of 2, product",
+			"memory", "memory without events",
 		}, steps)
 	})
 	t.Run("leaves nothing", func(t *testing.T) {
@@ -161,6 +174,32 @@ func TestALedgerThatIsNotWhatTheStreamSaysIsNoResult(t *testing.T) {
 			change(&other)
 			require.ErrorContains(t, other.check(ledger), "the ledger is not what the stream says")
 		})
+	}
+}
+
+func TestAQueryThatLacksItsEventIsNoResult(t *testing.T) {
+	ledger := storetest.Open(t)
+	var sequence uint64
+	for l := range (histories{seed: 1}).lines(200) {
+		sequence++
+		storetest.Apply(t, ledger, storetest.Line{Sequence: sequence, Time: l.at, Record: l.record, Duplicate: l.duplicate})
+	}
+	about, err := choose(ledger, 200)
+	require.NoError(t, err)
+	a := about[0]
+	other := a
+	other.row.Key, other.row.Messages.Created, other.entry = "another", 7, 201
+	for _, q := range queries() {
+		require.NoError(t, q.ask(a), q.name)
+		switch q.name {
+		case "counts", "counts by hour", "dead letters by cause": // of no event
+		case "history in words (why)":
+			lost := a
+			lost.row.EventID = "unknown"
+			require.Error(t, q.ask(lost))
+		default:
+			require.Error(t, q.ask(other), q.name)
+		}
 	}
 }
 

@@ -103,7 +103,7 @@ type rebuildBench struct {
 	dir      string
 	want     *contents
 	sizes    sizes
-	ledger   string // of the last round
+	ledger   string // of the last round, if it is looked at
 	progress *progress
 	seen     map[string][]partResult // by kind
 }
@@ -154,9 +154,11 @@ var errDigests = errors.New("two rounds folded the same stream into different le
 // once makes one measurement, on a new file.
 func (b *rebuildBench) once(ctx context.Context, kind, what string) (partResult, error) {
 	part := part{Kind: kind, Log: b.logDir(), File: filepath.Join(b.dir, kind+".db"), Want: b.want, Sizes: b.sizes}
-	if kind == partProduct && len(b.seen[kind]) == b.Rounds-1 {
+	last := kind == partProduct && len(b.seen[kind]) == b.Rounds-1
+	if last {
 		part.CPUProfile, b.ledger = b.CPUProfile, part.File
-	} else {
+	}
+	if !last || !b.Queries && !b.Memory {
 		defer removeFile(part.File)
 	}
 	return b.run(ctx, part, b.progress.follow(what, b.Records))

@@ -11,6 +11,9 @@ var (
 	// ErrDamaged means that the file is not a bbolt database, or no longer a
 	// sound one.
 	ErrDamaged = errors.New("the ledger file is damaged")
+	// ErrReplaced means that another file is in the place of the ledger and could
+	// not be opened: the process has to end, and the next start finds what it is.
+	ErrReplaced = errors.New("the ledger file was replaced, and the new one cannot be opened: start tidings again")
 )
 
 // Errors of asking.

@@ -90,7 +90,7 @@ func (s *Store) SetReads(n int) { s.reads = n }
 
 // PutSchema makes the file one of another schema.
 func (s *Store) PutSchema(version int) error {
-	return s.db.Update(func(tx *bbolt.Tx) error { return putJSON(tx.Bucket(bucketMeta), []byte("schema"), version) })
+	return s.db.Load().Update(func(tx *bbolt.Tx) error { return putJSON(tx.Bucket(bucketMeta), []byte("schema"), version) })
 }
 
 // KeptDuplicates returns how many are kept of an event without a row.

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -55,10 +58,14 @@ type Options struct {
 // Store is an open ledger file. Its methods may be called by many goroutines;
 // Update runs one transaction at a time.
 type Store struct {
-	db    *bbolt.DB
-	path  string
-	steps int // bounds the index keys that one page looks at
-	reads int // bounds the values that one page reads
+	path    string
+	options Options
+	steps   int // bounds the index keys that one page looks at
+	reads   int // bounds the values that one page reads
+
+	writing sync.Mutex // held by who writes or replaces the file
+	db      atomic.Pointer[bbolt.DB]
+	frozen  *bbolt.Tx // of a snapshot, which has nothing else
 }
 
 // Open opens the ledger file at path, and makes it if there is none. It returns
@@ -67,10 +74,27 @@ func Open(path string, o Options) (*Store, error) {
 	if o.Timeout == 0 {
 		o.Timeout = time.Second
 	}
-	var db *bbolt.DB
-	err := guarded(path, func() (err error) {
+	db, err := openFile(path, o)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{path: path, options: o, steps: maxSteps, reads: maxReads}
+	s.db.Store(db)
+	if err := s.prepare(o.ReadOnly); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return s, nil
+}
+
+// room is how much of the address space is set aside for the file: bbolt lets no
+// writer extend what is mapped while somebody reads, and a comparison reads for long.
+// Nothing of it is memory. Beyond it, a writer that needs a larger file waits for readers.
+const room = (strconv.IntSize / 64) << 33
+
+func openFile(path string, o Options) (db *bbolt.DB, err error) {
+	err = guarded(path, func() (err error) {
 		db, err = bbolt.Open(path, 0o600, &bbolt.Options{
-			Timeout: o.Timeout, ReadOnly: o.ReadOnly, NoSync: o.NoSync,
+			Timeout: o.Timeout, ReadOnly: o.ReadOnly, NoSync: o.NoSync, InitialMmapSize: room,
 			FreelistType: bbolt.FreelistMapType, NoStatistics: true,
 		})
 		return err
@@ -78,11 +102,8 @@ func Open(path string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, openError(path, err)
 	}
-	s := &Store{db: db, path: path, steps: maxSteps, reads: maxReads}
-	if err := s.prepare(o.ReadOnly); err != nil {
-		return nil, errors.Join(err, db.Close())
-	}
-	return s, nil
+	db.AllocSize = 1 << 20 // by how much the file grows
+	return db, nil
 }
 
 const rebuild = "stop tidings and delete the file: it is built again from the streams"
@@ -125,7 +146,7 @@ func (s *Store) prepare(readOnly bool) error {
 	case readOnly:
 		return fmt.Errorf("open ledger %s: %w: nothing was ever written to it", s.path, ErrSchema)
 	}
-	return s.db.Update(func(tx *bbolt.Tx) error {
+	return s.db.Load().Update(func(tx *bbolt.Tx) error {
 		for _, name := range buckets() {
 			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
 				return fmt.Errorf("create bucket %s: %w", name, err)
@@ -151,7 +172,7 @@ func (s *Store) schema() (int, error) {
 
 // Close waits for transactions to end and closes the file.
 func (s *Store) Close() error {
-	if err := s.db.Close(); err != nil {
+	if err := s.db.Load().Close(); err != nil {
 		return fmt.Errorf("close ledger: %w", err)
 	}
 	return nil
@@ -161,7 +182,18 @@ func (s *Store) Close() error {
 func (s *Store) Path() string { return s.path }
 
 func (s *Store) view(fn func(*bbolt.Tx) error) error {
-	if err := guarded(s.path, func() error { return s.db.View(fn) }); err != nil {
+	err := guarded(s.path, func() (err error) {
+		if s.frozen != nil {
+			return fn(s.frozen)
+		}
+		tx, err := s.begin()
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, tx.Rollback()) }()
+		return fn(tx)
+	})
+	if err != nil {
 		return fmt.Errorf("read ledger: %w", err)
 	}
 	return nil

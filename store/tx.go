@@ -21,8 +21,10 @@ type Tx struct {
 // Update runs fn in one transaction: everything it applies is written together
 // or, if fn or the disk returns an error, not at all.
 func (s *Store) Update(fn func(*Tx) error) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
 	err := guarded(s.path, func() error {
-		return s.db.Update(func(btx *bbolt.Tx) error {
+		return s.db.Load().Update(func(btx *bbolt.Tx) error {
 			tx := &Tx{tx: btx, rows: map[event.Key]*change{}, counts: map[string]int{}, hours: map[string]int{}}
 			if err := fn(tx); err != nil {
 				return err

@@ -1,0 +1,65 @@
+package store
+
+import (
+	"bytes"
+	"iter"
+	"slices"
+	"strings"
+
+	"go.etcd.io/bbolt"
+)
+
+// content is one thing that a ledger says. Its bytes are those of the file: they are
+// good until the next one is asked for.
+type content struct {
+	bucket, key, value []byte
+}
+
+// contents yields what the buckets hold, in the order of buckets and keys.
+func contents(tx *bbolt.Tx, buckets ...[]byte) iter.Seq[content] {
+	return func(yield func(content) bool) {
+		for _, name := range buckets {
+			c := tx.Bucket(name).Cursor()
+			for k, v := c.First(); k != nil; k, v = c.Next() {
+				if !yield(content{name, k, v}) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// comparedBuckets are those whose keys and values are compared: what makes two
+// ledgers the same, and the counters, since a counter that is wrong is believed. An
+// index that is wrong finds too little, and follows from the rest.
+func comparedBuckets() [][]byte {
+	return [][]byte{bucketLedger, bucketMessages, bucketAudit, bucketLetters, bucketCounts, bucketHours}
+}
+
+// compared yields what is compared. The counters of dead letters are left out, since
+// letters come and go while two ledgers are compared.
+func compared(tx *bbolt.Tx) iter.Seq[content] {
+	return func(yield func(content) bool) {
+		for c := range contents(tx, comparedBuckets()...) {
+			if !c.countsLetters() && !yield(c) {
+				return
+			}
+		}
+	}
+}
+
+func (c content) countsLetters() bool {
+	return bytes.Equal(c.bucket, bucketCounts) && (string(c.key) == countLetters || strings.HasPrefix(string(c.key), countCause))
+}
+
+// before reports whether c is yielded before d.
+func (c content) before(d content) bool {
+	if !bytes.Equal(c.bucket, d.bucket) {
+		return c.place() < d.place()
+	}
+	return bytes.Compare(c.key, d.key) < 0
+}
+
+func (c content) place() int {
+	return slices.IndexFunc(comparedBuckets(), func(b []byte) bool { return bytes.Equal(b, c.bucket) })
+}

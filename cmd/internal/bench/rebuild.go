@@ -87,7 +87,7 @@ func Rebuild(ctx context.Context, o RebuildOptions) (RebuildResult, error) {
 
 // steps returns how many records are written and read, and questions asked.
 func (o RebuildOptions) steps() int {
-	n := o.Records * (1 + 2*o.Rounds)
+	n := o.Records * (1 + 2*2*o.Rounds) // each measurement is checked
 	if o.Queries {
 		n += len(queries()) * queriesOf
 	}
@@ -161,14 +161,14 @@ func (b *rebuildBench) once(ctx context.Context, kind, what string) (partResult,
 	if !last || !b.Queries && !b.Memory {
 		defer removeFile(part.File)
 	}
-	return b.run(ctx, part, b.progress.follow(what, b.Records))
+	return b.run(ctx, part, what, b.Records)
 }
 
 // look measures what is done with the ledger of the last round.
 func (b *rebuildBench) look(ctx context.Context, r *RebuildResult) (err error) {
 	if b.Queries {
 		p := part{Kind: partQueries, File: b.ledger, Want: b.want}
-		asked, err := b.run(ctx, p, b.progress.follow("queries", len(queries())*queriesOf))
+		asked, err := b.run(ctx, p, "queries", len(queries())*queriesOf)
 		if err != nil {
 			return fmt.Errorf("measure queries: %w", err)
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"sync/atomic"
 
 	"tidings/store"
 	"tidings/streams/event"
@@ -72,13 +73,14 @@ func (c *contents) add(l line) {
 	}
 }
 
-// check says what a ledger has that is not in the contents, or has not.
-func (c *contents) check(s *store.Store) error {
+// check says what a ledger has that is not in the contents, or has not. It counts the
+// entries that it has looked at.
+func (c *contents) check(s *store.Store, checked *atomic.Int64) error {
 	have, err := s.Counts()
 	if err != nil {
 		return err
 	}
-	entries, err := auditLength(s)
+	entries, err := auditLength(s, checked)
 	if err != nil {
 		return err
 	}
@@ -110,7 +112,7 @@ func sameCounts[K comparable](a, b map[K]int) bool {
 }
 
 // auditLength counts the entries of the audit, of which none may be missing.
-func auditLength(s *store.Store) (int, error) {
+func auditLength(s *store.Store, checked *atomic.Int64) (int, error) {
 	n := 0
 	for {
 		page, err := s.Audit(uint64(n), store.MaxLimit)
@@ -125,5 +127,6 @@ func auditLength(s *store.Store) (int, error) {
 		if len(page) == 0 {
 			return n, nil
 		}
+		checked.Store(int64(n))
 	}
 }

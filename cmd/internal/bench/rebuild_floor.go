@@ -79,7 +79,7 @@ func average(tx *bbolt.Tx, bucket []byte) (int, error) {
 
 // floor reads the same stream in the same way and puts two rows for each entry, in
 // transactions of the same size and as safe. Nothing is decoded or decided.
-func (p part) floor(ctx context.Context, log *place, done *atomic.Int64) (r partResult, err error) {
+func (p part) floor(ctx context.Context, log *place, at *pace) (r partResult, err error) {
 	db, err := bbolt.Open(p.File, 0o600, &bbolt.Options{
 		Timeout: time.Second, FreelistType: bbolt.FreelistMapType, NoStatistics: true,
 	})
@@ -95,12 +95,13 @@ func (p part) floor(ctx context.Context, log *place, done *atomic.Int64) (r part
 		return partResult{}, err
 	}
 	began := time.Now()
-	if err := p.putAll(ctx, log, db, done); err != nil {
+	if err := p.putAll(ctx, log, db, &at.done); err != nil {
 		return partResult{}, err
 	}
 	r.Rate = float64(p.Want.Records) / time.Since(began).Seconds()
 	r.PeakRSS = peakRSS()
-	return r, p.checkFloor(db)
+	at.checking.Store(true)
+	return r, p.checkFloor(db, &at.checked)
 }
 
 var errAll = errors.New("all was read")
@@ -161,11 +162,10 @@ func putBatch(tx *bbolt.Tx, queue <-chan streams.Entry, row, audit []byte) (more
 	return true, nil
 }
 
-func (p part) checkFloor(db *bbolt.DB) error {
+func (p part) checkFloor(db *bbolt.DB, checked *atomic.Int64) error {
 	return db.View(func(tx *bbolt.Tx) error {
-		n := 0
-		err := tx.Bucket(auditBucket).ForEach(func(_, _ []byte) error { n++; return nil })
-		if err == nil && n != p.Want.Records {
+		err := tx.Bucket(auditBucket).ForEach(func(_, _ []byte) error { checked.Add(1); return nil })
+		if n := checked.Load(); err == nil && n != int64(p.Want.Records) {
 			err = fmt.Errorf("the floor has put %d records, and should have put %d", n, p.Want.Records)
 		}
 		return err

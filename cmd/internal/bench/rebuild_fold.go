@@ -14,7 +14,7 @@ import (
 )
 
 // product folds the whole log into a new ledger, as a start without one does.
-func (p part) product(ctx context.Context, log *place, done *atomic.Int64) (r partResult, err error) {
+func (p part) product(ctx context.Context, log *place, at *pace) (r partResult, err error) {
 	ledger, err := store.Open(p.File, store.Options{})
 	if err != nil {
 		return partResult{}, err
@@ -25,13 +25,14 @@ func (p part) product(ctx context.Context, log *place, done *atomic.Int64) (r pa
 		return partResult{}, err
 	}
 	began := time.Now()
-	err = log.fold(ctx, ledger, uint64(p.Want.Records), uint64(p.Want.Letters), done)
+	err = log.fold(ctx, ledger, uint64(p.Want.Records), uint64(p.Want.Letters), &at.done)
 	r.Rate = float64(p.Want.Records) / time.Since(began).Seconds()
 	r.PeakRSS = peakRSS()
 	if err = errors.Join(err, profiled()); err != nil {
 		return partResult{}, err
 	}
-	if err := p.Want.check(ledger); err != nil {
+	at.checking.Store(true)
+	if err := p.Want.check(ledger, &at.checked); err != nil {
 		return partResult{}, err
 	}
 	r.Digest, err = ledger.Digest()

@@ -72,7 +72,7 @@ func (b *rebuildBench) heapPerID(ctx context.Context) (*HeapPerID, error) {
 	var of [2]heaps
 	for i, p := range []part{filled, empty} {
 		what := [2]string{"memory", "memory without events"}[i]
-		r, err := b.run(ctx, p, b.progress.follow(what, p.More))
+		r, err := b.run(ctx, p, what, p.More)
 		if err != nil {
 			return nil, err
 		}

@@ -45,8 +45,26 @@ type partResult struct {
 
 // said is a line of what a part writes: how far it is, or at last what it found.
 type said struct {
-	Done   int         `json:"done"`
-	Result *partResult `json:"result,omitempty"`
+	Done     int         `json:"done"`     // of what it measures
+	Checked  int         `json:"checked"`  // of what it has made, afterwards
+	Checking bool        `json:"checking"` // it does so
+	Result   *partResult `json:"result,omitempty"`
+}
+
+// pace is how far a part is.
+type pace struct {
+	done, checked atomic.Int64
+	checking      atomic.Bool
+}
+
+func (p *pace) say() said {
+	return said{Done: int(p.done.Load()), Checked: int(p.checked.Load()), Checking: p.checking.Load()}
+}
+
+func (p *pace) hear(s said) {
+	p.done.Store(int64(s.Done))
+	p.checked.Store(int64(s.Checked))
+	p.checking.Store(s.Checking)
 }
 
 // tellEvery is how often a part says how far it is.
@@ -59,15 +77,17 @@ func RebuildPart(ctx context.Context, text string, out io.Writer) error {
 	if err := json.Unmarshal([]byte(text), &p); err != nil {
 		return fmt.Errorf("this is no part of a measurement: %w", err)
 	}
-	var done atomic.Int64
+	var at pace
 	encoder := json.NewEncoder(out)
-	stop := every(tellEvery, func() { _ = encoder.Encode(said{Done: int(done.Load())}) })
-	result, err := p.measure(ctx, &done)
+	stop := every(tellEvery, func() { _ = encoder.Encode(at.say()) })
+	result, err := p.measure(ctx, &at)
 	stop()
 	if err != nil {
 		return err
 	}
-	return encoder.Encode(said{Done: int(done.Load()), Result: &result})
+	last := at.say()
+	last.Result = &result
+	return encoder.Encode(last)
 }
 
 // every calls fn every so often until stop is called, and not after.
@@ -89,9 +109,9 @@ func every(period time.Duration, fn func()) (stop func()) {
 	return func() { close(end); <-ended }
 }
 
-func (p part) measure(ctx context.Context, done *atomic.Int64) (partResult, error) {
+func (p part) measure(ctx context.Context, at *pace) (partResult, error) {
 	if p.Kind == partQueries {
-		return p.queries(ctx, done)
+		return p.queries(ctx, &at.done)
 	}
 	log, err := openLogIn(ctx, p.Log, logOptions())
 	if err != nil {
@@ -100,19 +120,19 @@ func (p part) measure(ctx context.Context, done *atomic.Int64) (partResult, erro
 	defer log.close()
 	switch p.Kind {
 	case partProduct:
-		return p.product(ctx, log, done)
+		return p.product(ctx, log, at)
 	case partFloor:
-		return p.floor(ctx, log, done)
+		return p.floor(ctx, log, at)
 	case partMemory:
-		return p.memory(ctx, log, done)
+		return p.memory(ctx, log, &at.done)
 	}
 	return partResult{}, fmt.Errorf("there is no part %q", p.Kind)
 }
 
 var errNoResult = errors.New("it ended without a result")
 
-// run has a process make a measurement.
-func (b *rebuildBench) run(ctx context.Context, p part, follow follower) (partResult, error) {
+// run has a process make a measurement of so many steps.
+func (b *rebuildBench) run(ctx context.Context, p part, what string, steps int) (partResult, error) {
 	text, err := json.Marshal(p)
 	if err != nil {
 		return partResult{}, err
@@ -127,10 +147,7 @@ func (b *rebuildBench) run(ctx context.Context, p part, follow follower) (partRe
 	if err := cmd.Start(); err != nil {
 		return partResult{}, err
 	}
-	var done atomic.Int64
-	stop := follow(func() int { return int(done.Load()) })
-	result, err := listen(out, &done)
-	stop()
+	result, err := b.listen(out, what, steps)
 	if ended := cmd.Wait(); ended != nil {
 		err = errors.New(strings.TrimSpace(strings.TrimPrefix(trouble.String(), "error: ")))
 		if trouble.Len() == 0 {
@@ -143,8 +160,11 @@ func (b *rebuildBench) run(ctx context.Context, p part, follow follower) (partRe
 	return result, err
 }
 
-// listen reads what a part says, to its end.
-func listen(out io.Reader, done *atomic.Int64) (partResult, error) {
+// listen reads what a part says, to its end, and passes on how far it is.
+func (b *rebuildBench) listen(out io.Reader, what string, steps int) (partResult, error) {
+	var at pace
+	stop := b.progress.follow(what, steps)(func() int { return int(at.done.Load()) })
+	defer func() { stop() }()
 	var result *partResult
 	for decoder := json.NewDecoder(out); ; {
 		var s said
@@ -155,7 +175,11 @@ func listen(out io.Reader, done *atomic.Int64) (partResult, error) {
 		if err != nil {
 			return partResult{}, fmt.Errorf("%w (%w)", errNoResult, err)
 		}
-		done.Store(int64(s.Done))
+		begins := s.Checking && !at.checking.Load()
+		if at.hear(s); begins {
+			stop()
+			stop = b.progress.follow(what+", checking", steps)(func() int { return int(at.checked.Load()) })
+		}
 		result = s.Result
 	}
 }

@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -70,7 +71,9 @@ func TestRebuild(t *testing.T) {
 			}
 		}
 		require.Equal(t, []string{
-			"filling OUTCOMES", "round 1 of 2, product", "round 1 of 2, floor", "round 2 of 2, floor", "round 2 of 2, product",
+			"filling OUTCOMES",
+			"round 1 of 2, product", "round 1 of 2, product, checking", "round 1 of 2, floor", "round 1 of 2, floor, checking",
+			"round 2 of 2, floor", "round 2 of 2, floor, checking", "round 2 of 2, product", "round 2 of 2, product, checking",
 			"memory", "memory without events",
 		}, steps)
 	})
@@ -84,8 +87,8 @@ func TestRebuild(t *testing.T) {
 func TestRebuildThatFailsSaysWhy(t *testing.T) {
 	p := part{Kind: partProduct, Log: filepath.Join(t.TempDir(), "file", "log"), Want: newContents()}
 	require.NoError(t, os.WriteFile(filepath.Dir(p.Log), nil, 0o600))
-	b := &rebuildBench{RebuildOptions: RebuildOptions{Process: processes}}
-	_, err := b.run(t.Context(), p, func(func() int) func() { return func() {} })
+	b := &rebuildBench{RebuildOptions: RebuildOptions{Process: processes}, progress: &progress{to: io.Discard}}
+	_, err := b.run(t.Context(), p, "product", 1)
 	require.ErrorContains(t, err, "not a directory")
 	require.NotContains(t, err.Error(), "error: ")
 }
@@ -155,7 +158,7 @@ func TestALedgerThatIsNotWhatTheStreamSaysIsNoResult(t *testing.T) {
 	require.NoError(t, p.fill(t.Context(), want.of(histories{seed: 1}.lines(count)), new(atomic.Int64)))
 	ledger := storetest.Open(t)
 	require.NoError(t, p.fold(t.Context(), ledger, count, uint64(want.Letters), new(atomic.Int64)))
-	require.NoError(t, want.check(ledger))
+	require.NoError(t, want.check(ledger, new(atomic.Int64)))
 
 	for name, change := range map[string]func(*contents){
 		"a record is missing":       func(c *contents) { c.Records++ },
@@ -170,9 +173,9 @@ func TestALedgerThatIsNotWhatTheStreamSaysIsNoResult(t *testing.T) {
 			data, err := json.Marshal(want)
 			require.NoError(t, err)
 			require.NoError(t, json.Unmarshal(data, &other))
-			require.NoError(t, other.check(ledger))
+			require.NoError(t, other.check(ledger, new(atomic.Int64)))
 			change(&other)
-			require.ErrorContains(t, other.check(ledger), "the ledger is not what the stream says")
+			require.ErrorContains(t, other.check(ledger, new(atomic.Int64)), "the ledger is not what the stream says")
 		})
 	}
 }
@@ -214,5 +217,5 @@ func TestALedgerThatLacksARecordIsNoResult(t *testing.T) {
 		}
 		storetest.Apply(t, ledger, storetest.Line{Sequence: sequence, Time: l.at, Record: l.record, Duplicate: l.duplicate})
 	}
-	require.ErrorContains(t, want.check(ledger), "the entry after 99 in the audit is 101")
+	require.ErrorContains(t, want.check(ledger, new(atomic.Int64)), "the entry after 99 in the audit is 101")
 }

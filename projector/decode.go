@@ -46,11 +46,11 @@ func decodeOutcome(e streams.Entry) item {
 		}
 		return newItem(e, func(tx *store.Tx) (string, error) { return "", tx.Operation(place, op) })
 	case event.KindOpened, event.KindClaimed, event.KindWaiting, event.KindSettled, event.KindDead, event.KindLate:
-		r, err := event.DecodeRecord(e.Data)
+		r, parts, err := event.DecodeParts(e.Data)
 		if err != nil {
 			return unknown(e, kind, err.Error())
 		}
-		return newItem(e, func(tx *store.Tx) (string, error) { return applyRecord(tx, place, r) })
+		return newItem(e, func(tx *store.Tx) (string, error) { return applyRecord(tx, place, r, parts) })
 	}
 	return unknown(e, kind, "")
 }
@@ -78,14 +78,14 @@ func keyOf(e streams.Entry) event.Key {
 	return ""
 }
 
-func applyRecord(tx *store.Tx, place store.Place, r event.Record) (problem string, err error) {
+func applyRecord(tx *store.Tx, place store.Place, r event.Record, parts event.Parts) (problem string, err error) {
 	before, err := tx.Row(r.Event.Key)
 	if err != nil {
 		return "", err
 	}
 	oldest := tx.Oldest()
 	complete := oldest == 1 || oldest == 0 && place.Sequence == 1
-	return discontinuity(before, place.Sequence, r, complete), tx.Record(place, r)
+	return discontinuity(before, place.Sequence, r, complete), tx.RecordParts(place, r, parts)
 }
 
 // discontinuity says how the record does not follow the one before it, if so.

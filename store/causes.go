@@ -1,7 +1,7 @@
 package store
 
 import (
-	"bytes"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -35,7 +35,9 @@ func (s *Store) Causes(tenant string) ([]CauseCount, error) {
 				prefix = lettersByGroup.prefix(groupOf(cause, tenant))
 			}
 			c := CauseCount{Cause: cause, Letters: byCause[cause]}
-			c.Oldest, c.Newest = ends(tx, prefix)
+			if c.Oldest, c.Newest, err = ends(tx, prefix); err != nil {
+				return err
+			}
 			counts = append(counts, c)
 		}
 		return nil
@@ -56,15 +58,16 @@ func lettersPerCause(tx *bbolt.Tx, tenant string) (map[event.Cause]int, error) {
 	return counts, err
 }
 
-// ends returns the times of the first and the last key of an index range that is
-// not empty.
-func ends(tx *bbolt.Tx, prefix []byte) (first, last time.Time) {
+// ends returns the times of the first and the last letter of a range of the index.
+func ends(tx *bbolt.Tx, prefix []byte) (oldest, newest time.Time, err error) {
 	c := tx.Bucket(bucketIndex).Cursor()
-	if k, _ := c.Seek(prefix); bytes.HasPrefix(k, prefix) {
-		first = timeIn(k[len(prefix):])
+	first, _ := c.Seek(prefix)
+	last := (&keyRange{cursor: c, prefix: prefix}).below([]byte{0xff})
+	if last == nil {
+		return oldest, newest, nil
 	}
-	if suffix := (span{cursor: c, prefix: prefix}).below([]byte{0xff}); suffix != nil {
-		last = timeIn(suffix)
-	}
-	return first, last
+	var o, n Letter
+	_, err = getJSON(tx.Bucket(bucketLetters), []byte(keyIn(first[len(prefix):])), &o)
+	_, err2 := getJSON(tx.Bucket(bucketLetters), []byte(keyIn(last)), &n)
+	return o.At, n.At, errors.Join(err, err2)
 }

@@ -1,10 +1,12 @@
 package store
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
+
+	"go.etcd.io/bbolt"
 
 	"tidings/streams/event"
 )
@@ -12,10 +14,14 @@ import (
 // change is what a transaction does to one event. Rows are written once per
 // transaction, however many records of the event it holds.
 type change struct {
+	key           event.Key
 	before, after *Row
-	// messages are those after the last record; read only if recorded.
-	messages []event.Message
-	recorded bool
+	stored        stored   // before
+	messages      []byte   // after, encoded
+	recipients    []string // after; only if recorded
+	records       []uint64 // after: their sequences
+	recorded      bool     // by a record, not only by duplicates
+	changed       bool
 }
 
 // change returns what this transaction does to an event; at first nothing.
@@ -23,40 +29,79 @@ func (t *Tx) change(key event.Key) (*change, error) {
 	if c, ok := t.rows[key]; ok {
 		return c, nil
 	}
-	c := &change{}
-	row := Row{}
-	found, err := getJSON(t.tx.Bucket(bucketLedger), []byte(key), &row)
+	c := &change{key: key}
+	stored, found, err := find(t.tx, key)
 	if err != nil {
 		return nil, err
 	}
 	if found {
-		c.before, c.after = &row, &row
+		row := Row{}
+		if err := json.Unmarshal(stored.row, &row); err != nil {
+			return nil, fmt.Errorf("decode row of %s: %w", key, err)
+		}
+		c.before, c.after, c.stored = &row, &row, stored
+		c.messages, c.records = stored.messages, stored.sequences()
 	}
 	t.rows[key] = c
 	return c, nil
 }
 
-// flush writes the changed rows, in the order of their keys, and the counts.
+// record makes row what the event is after a record, unless that is nil.
+func (c *change) record(sequence uint64, row *Row, messages []byte, recipients []string) {
+	if at, found := slices.BinarySearch(c.records, sequence); !found {
+		c.records = slices.Insert(c.records, at, sequence)
+	}
+	c.changed = true
+	if row != nil {
+		c.after, c.messages, c.recipients, c.recorded = row, messages, recipients, true
+	}
+}
+
+func (c *change) remove() {
+	c.after, c.messages, c.recipients, c.records = nil, nil, nil, nil
+	c.recorded, c.changed = false, true
+}
+
+// hadRecipients returns those before, as far as there may be others now.
+func (c *change) hadRecipients() ([]string, error) {
+	if c.before == nil || !c.recorded && c.after != nil || len(c.stored.messages) == 0 {
+		return nil, nil
+	}
+	var messages []event.Message
+	if err := json.Unmarshal(c.stored.messages, &messages); err != nil {
+		return nil, fmt.Errorf("decode messages of %s: %w", c.key, err)
+	}
+	return recipientsOf(messages), nil
+}
+
+// flush writes the changed rows, and whatever follows from them.
 func (t *Tx) flush() error {
-	var moves []indexMove
-	for _, key := range slices.Sorted(maps.Keys(t.rows)) {
-		c := t.rows[key]
-		if c.before == c.after {
+	oldest := t.Oldest()
+	for _, c := range t.rows {
+		if !c.changed {
 			continue
 		}
-		had, err := t.recipients(key, c)
-		if err != nil {
+		if err := t.write(c, oldest); err != nil {
 			return err
 		}
-		if err := t.write(key, c); err != nil {
-			return err
-		}
-		moves = append(moves, movesOf(indexKeys(c.before, had), indexKeys(c.after, recipientsOf(c.messages)))...)
 		t.count(c.before, -1)
 		t.count(c.after, +1)
 	}
-	if err := t.move(moves); err != nil {
-		return err
+	for _, w := range []struct {
+		bucket []byte
+		moves  []move
+		fill   float64
+	}{
+		{bucketLedger, t.moves.ledger, fillAppended},
+		{bucketKeys, t.moves.keys, bbolt.DefaultFillPercent},
+		{bucketIndex, t.moves.index, fillAppended},
+		{bucketLookup, t.moves.lookup, bbolt.DefaultFillPercent},
+	} {
+		b := t.tx.Bucket(w.bucket)
+		b.FillPercent = w.fill
+		if err := moveAll(b, w.moves); err != nil {
+			return fmt.Errorf("change %s: %w", w.bucket, err)
+		}
 	}
 	if err := addTo(t.tx.Bucket(bucketHours), t.hours); err != nil {
 		return err
@@ -64,72 +109,83 @@ func (t *Tx) flush() error {
 	return addTo(t.tx.Bucket(bucketCounts), t.counts)
 }
 
-// recipients returns those that an event had before, as far as it may have others
-// now.
-func (t *Tx) recipients(key event.Key, c *change) ([]string, error) {
-	if c.before == nil || c.before.Messages.Created == 0 || !c.recorded && c.after != nil {
-		return nil, nil
+// write notes what changes in the file with a row.
+func (t *Tx) write(c *change, oldest uint64) error {
+	had, err := c.hadRecipients()
+	if err != nil {
+		return err
 	}
-	var messages []event.Message
-	_, err := getJSON(t.tx.Bucket(bucketMessages), []byte(key), &messages)
-	return recipientsOf(messages), err
-}
-
-func (t *Tx) write(key event.Key, c *change) error {
-	ledger, messages := t.tx.Bucket(bucketLedger), t.tx.Bucket(bucketMessages)
-	switch {
-	case c.after == nil:
-		if err := ledger.Delete([]byte(key)); err != nil {
-			return err
-		}
-		return messages.Delete([]byte(key))
-	case !c.recorded:
-	case len(c.messages) > 0:
-		if err := putJSON(messages, []byte(key), c.messages); err != nil {
-			return err
-		}
-	case c.before != nil && c.before.Messages.Created > 0:
-		if err := messages.Delete([]byte(key)); err != nil {
-			return err
-		}
+	t.moves.index = append(t.moves.index, movesOf(indexKeys(c.before), indexKeys(c.after))...)
+	t.moves.lookup = append(t.moves.lookup, movesOf(lookupKeys(c.before, had), lookupKeys(c.after, c.recipients))...)
+	var was, is []byte
+	if c.before != nil {
+		was = placeOf(c.before.ReceivedAt, c.key)
 	}
-	return putJSON(ledger, []byte(key), c.after)
+	if c.after != nil {
+		is = placeOf(c.after.ReceivedAt, c.key)
+		value, err := storedRow(c.after, c.records, oldest, c.messages)
+		if err != nil {
+			return err
+		}
+		t.moves.ledger = append(t.moves.ledger, move{key: is, value: value})
+	}
+	if bytes.Equal(was, is) {
+		return nil
+	}
+	if was != nil {
+		t.moves.ledger = append(t.moves.ledger, move{key: was, leave: true})
+	}
+	if is == nil {
+		t.moves.keys = append(t.moves.keys, move{key: []byte(c.key), leave: true})
+		return nil
+	}
+	t.moves.keys = append(t.moves.keys, move{key: []byte(c.key), value: is[:timeSize]})
+	return nil
 }
 
-// indexMove is one key that enters or leaves the index.
-type indexMove struct {
-	key   string
-	enter bool
+// fillAppended is how full pages of buckets are left that grow at the end of a few
+// ranges.
+const fillAppended = 0.95
+
+// move is one key that enters a bucket, or gets another value, or leaves it.
+type move struct {
+	key, value []byte
+	leave      bool
 }
 
-func movesOf(before, after []string) []indexMove {
-	var moves []indexMove
+// moves are those of a transaction.
+type moves struct{ ledger, keys, index, lookup []move }
+
+func movesOf(before, after [][]byte) []move {
+	moves := make([]move, 0, len(after))
+	in := func(keys [][]byte, k []byte) bool {
+		return slices.ContainsFunc(keys, func(other []byte) bool { return bytes.Equal(k, other) })
+	}
 	for _, k := range before {
-		if !slices.Contains(after, k) {
-			moves = append(moves, indexMove{key: k})
+		if !in(after, k) {
+			moves = append(moves, move{key: k, leave: true})
 		}
 	}
 	for _, k := range after {
-		if !slices.Contains(before, k) {
-			moves = append(moves, indexMove{key: k, enter: true})
+		if !in(before, k) {
+			moves = append(moves, move{key: k})
 		}
 	}
 	return moves
 }
 
-// move changes the index, in the order of the keys: neighbours share pages.
-func (t *Tx) move(moves []indexMove) error {
-	slices.SortFunc(moves, func(a, b indexMove) int { return strings.Compare(a.key, b.key) })
-	index := t.tx.Bucket(bucketIndex)
+// moveAll makes moves in the order of the keys: neighbours share pages.
+func moveAll(b *bbolt.Bucket, moves []move) error {
+	slices.SortFunc(moves, func(a, b move) int { return bytes.Compare(a.key, b.key) })
 	for _, m := range moves {
 		var err error
-		if m.enter {
-			err = index.Put([]byte(m.key), nil)
+		if m.leave {
+			err = b.Delete(m.key)
 		} else {
-			err = index.Delete([]byte(m.key))
+			err = b.Put(m.key, m.value)
 		}
 		if err != nil {
-			return fmt.Errorf("change index: %w", err)
+			return err
 		}
 	}
 	return nil

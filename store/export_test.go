@@ -1,9 +1,12 @@
 package store
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 
 	"go.etcd.io/bbolt"
 
@@ -12,22 +15,37 @@ import (
 
 // CheckIndex compares index and counters with what rows, duplicates and letters say.
 func (s *Store) CheckIndex() error {
-	index := map[string]bool{}
+	index, lookup, keys := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	return s.view(func(tx *bbolt.Tx) error {
 		t := &Tx{tx: tx, counts: map[string]int{}, hours: map[string]int{}}
-		if err := each(tx, bucketLedger, func(r Row) {
+		if err := eachStored(tx, func(place []byte, s stored) error {
+			var r Row
 			var messages []event.Message
-			_, _ = getJSON(tx.Bucket(bucketMessages), []byte(r.Key), &messages)
-			for _, k := range indexKeys(&r, recipientsOf(messages)) {
-				index[k] = true
+			err := json.Unmarshal(s.row, &r)
+			if err == nil && len(s.messages) > 0 {
+				err = json.Unmarshal(s.messages, &messages)
+			}
+			if err == nil {
+				err = checkHistory(tx, r, s.sequences())
+			}
+			if !bytes.Equal(place, placeOf(r.ReceivedAt, r.Key)) {
+				err = fmt.Errorf("row of %s is in another place", r.Key)
+			}
+			keys[string(r.Key)] = true
+			for _, k := range indexKeys(&r) {
+				index[string(k)] = true
+			}
+			for _, k := range lookupKeys(&r, recipientsOf(messages)) {
+				lookup[string(k)] = true
 			}
 			t.count(&r, 1)
+			return err
 		}); err != nil {
 			return err
 		}
 		if err := each(tx, bucketLetters, func(l Letter) {
 			for _, k := range letterIndexKeys(&l) {
-				index[k] = true
+				index[string(k)] = true
 			}
 			t.countLetter(&l, 1)
 		}); err != nil {
@@ -37,7 +55,7 @@ func (s *Store) CheckIndex() error {
 			return err
 		}
 		return errors.Join(
-			compareIndex(tx, index), compareCounts(tx, bucketCounts, t.counts), compareCounts(tx, bucketHours, t.hours),
+			compareKeys(tx, bucketIndex, index), compareKeys(tx, bucketLookup, lookup), compareKeys(tx, bucketKeys, keys), compareCounts(tx, bucketCounts, t.counts), compareCounts(tx, bucketHours, t.hours),
 		)
 	})
 }
@@ -53,18 +71,33 @@ func each[T any](tx *bbolt.Tx, bucket []byte, fn func(T)) error {
 	})
 }
 
-func compareIndex(tx *bbolt.Tx, index map[string]bool) error {
+// checkHistory compares the records that a row says it had with the audit.
+func checkHistory(tx *bbolt.Tx, r Row, listed []uint64) error {
+	var want []uint64
+	err := each(tx, bucketAudit, func(e Entry) {
+		if e.Key == r.Key && e.Revision > 0 {
+			want = append(want, e.Sequence)
+		}
+	})
+	// What was trimmed may still be listed, before the first that is there.
+	if n := len(listed) - len(want); err == nil && (n < 0 || !slices.Equal(listed[n:], want)) {
+		err = fmt.Errorf("records of %s are %v, should be %v", r.Key, listed, want)
+	}
+	return err
+}
+
+func compareKeys(tx *bbolt.Tx, bucket []byte, want map[string]bool) error {
 	n := 0
-	if err := tx.Bucket(bucketIndex).ForEach(func(k, _ []byte) error {
-		if n++; !index[string(k)] {
-			return fmt.Errorf("index key %c of %s should not be there", k[0], keyIn(k[prefixSize:]))
+	if err := tx.Bucket(bucket).ForEach(func(k, _ []byte) error {
+		if n++; !want[string(k)] {
+			return fmt.Errorf("%s has %q, which should not be there", bucket, k)
 		}
 		return nil
 	}); err != nil {
 		return err
 	}
-	if n != len(index) {
-		return fmt.Errorf("index has %d keys, should have %d", n, len(index))
+	if n != len(want) {
+		return fmt.Errorf("%s has %d keys, should have %d", bucket, n, len(want))
 	}
 	return nil
 }

@@ -13,34 +13,66 @@ const (
 	maxReads = 5_000  // values read
 )
 
-// span is the range of one index prefix, read from its end.
-type span struct {
+// span is a set of places, read from its end.
+type span interface {
+	// below returns the last place that is less than bound, nil if there is none.
+	// Bounds only get less.
+	below(bound []byte) []byte
+}
+
+// keyRange is the places behind one prefix.
+type keyRange struct {
 	cursor *bbolt.Cursor
 	prefix []byte
+	at     []byte // where the cursor is
 }
 
-// below returns the last suffix in the span that is less than bound, nil if
-// there is none.
-func (s span) below(bound []byte) []byte {
-	k, _ := s.cursor.Seek(append(bytes.Clone(s.prefix), bound...))
-	if k == nil {
-		k, _ = s.cursor.Last()
+func (r *keyRange) below(bound []byte) []byte {
+	var k []byte
+	if r.at != nil && bytes.Equal(r.at, bound) {
+		k, _ = r.cursor.Prev()
+	} else if k, _ = r.cursor.Seek(append(bytes.Clone(r.prefix), bound...)); k == nil {
+		k, _ = r.cursor.Last()
 	} else {
-		k, _ = s.cursor.Prev()
+		k, _ = r.cursor.Prev()
 	}
-	if !bytes.HasPrefix(k, s.prefix) {
+	if r.at = nil; !bytes.HasPrefix(k, r.prefix) || len(k) == 0 {
 		return nil
 	}
-	return k[len(s.prefix):]
+	r.at = k[len(r.prefix):]
+	return r.at
 }
 
-// join visits, newest first, the suffixes that all spans have in common, from
+// union is the places of several ranges.
+type union []unionRange
+
+type unionRange struct {
+	keyRange
+	read bool
+	last []byte // what below returned last
+}
+
+func (u union) below(bound []byte) []byte {
+	var last []byte
+	for i := range u {
+		r := &u[i]
+		if !r.read || r.last != nil && bytes.Compare(r.last, bound) >= 0 {
+			r.last, r.read = r.below(bound), true
+		}
+		if bytes.Compare(r.last, last) > 0 {
+			last = r.last
+		}
+	}
+	return last
+}
+
+// join visits, newest first, the places that all spans have in common, from
 // below bound down to floor. It stops when visit returns false, which leaves
-// that suffix for the next time, or when its steps are used up. It returns the
+// that place for the next time, or when its steps are used up. It returns the
 // bound at which to go on; nil means that there is nothing more. Each span
-// leads in turn: whatever the others have beyond its suffix is jumped over.
-func join(spans []span, bound, floor []byte, steps int, visit func(suffix []byte) (bool, error)) ([]byte, error) {
-	agreed := 0 // so many spans in a row have the last suffix found
+// leads in turn: whatever the others have beyond its place is jumped over.
+func join(spans []span, bound, floor []byte, steps int, visit func(place []byte) (bool, error)) ([]byte, error) {
+	agreed := 0 // so many spans in a row have the last place found
 	for step := range steps {
 		found := spans[step%len(spans)].below(bound)
 		if found == nil || bytes.Compare(found, floor) < 0 {

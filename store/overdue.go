@@ -42,18 +42,15 @@ func (s *Store) Overdue(now time.Time, age time.Duration, limit int) ([]Row, err
 // longest first.
 func heldBefore(tx *bbolt.Tx, phase event.Phase, before time.Time, limit int) ([]Row, error) {
 	var rows []Row
-	ledger, prefix, end := tx.Bucket(bucketLedger), byHold.prefix(string(phase)), orderOf(before)
+	prefix, end := byHold.prefix(string(phase)), orderOf(before)
 	err := scan(tx.Bucket(bucketIndex).Cursor(), prefix, prefix, func(k, _ []byte) (bool, error) {
-		suffix := k[len(prefix):]
-		if len(rows) >= limit || bytes.Compare(suffix[:timeSize], end) >= 0 {
+		place := k[len(prefix):]
+		if len(rows) >= limit || bytes.Compare(place[:timeSize], end) >= 0 {
 			return false, nil
 		}
-		var r Row
-		if _, err := getJSON(ledger, []byte(keyIn(suffix)), &r); err != nil {
-			return false, err
-		}
+		r, _, err := rowOf(tx, keyIn(place))
 		rows = append(rows, r)
-		return true, nil
+		return true, err
 	})
 	return rows, err
 }

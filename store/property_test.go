@@ -10,6 +10,7 @@ import (
 
 	"tidings/store"
 	"tidings/store/storetest"
+	"tidings/streams/event"
 )
 
 // newFiles returns a function that opens a new file for every case of a
@@ -62,9 +63,14 @@ func TestTrimLeavesWhatFoldingTheRestGives(t *testing.T) {
 		first := rapid.IntRange(1, len(log.Lines)+1).Draw(rt, "first")
 		limit := rapid.IntRange(1, 50).Draw(rt, "limit")
 		var want string
+		histories := map[event.Key][]store.Entry{}
 		open(rt, func(s *store.Store) {
 			storetest.Apply(rt, s, log.Lines[first-1:]...)
 			want = digest(rt, s)
+			for n := range 6 {
+				key := storetest.Ref([]string{"acme", "globex"}[n%2], n).Key
+				histories[key], _ = s.History(key, 0, 0)
+			}
 		})
 		open(rt, func(s *store.Store) {
 			storetest.Apply(rt, s, log.Lines...)
@@ -75,6 +81,11 @@ func TestTrimLeavesWhatFoldingTheRestGives(t *testing.T) {
 				}))
 			}
 			require.Equal(rt, want, digest(rt, s))
+			for key, want := range histories {
+				got, err := s.History(key, 0, 0)
+				require.Equal(rt, want, got)
+				require.Equal(rt, len(want) == 0, err != nil)
+			}
 		})
 	})
 }

@@ -2,8 +2,10 @@ package store
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -57,19 +59,17 @@ type Page[T any] struct {
 // Events returns a page of ledger rows, by the time at which EVENTS stored
 // their events. It returns [ErrCursor] for a cursor of another query.
 func (s *Store) Events(q Query) (Page[Row], error) {
-	ranges := rangesOf(byTime, map[dimension]string{
-		byTenant: q.Tenant, byType: q.Type, byOutcome: string(q.Outcome), byPhase: string(q.Phase),
-		bySource: q.Source, byCorrelation: q.CorrelationID, byRecipient: q.Recipient,
-	})
 	limit, cursor := q.Limit, q.Cursor
 	q.Limit, q.Cursor = 0, ""
-	return page(s, bucketLedger, search{
-		query: q, ranges: ranges, since: q.Since, until: q.Until, limit: limit, cursor: cursor, text: textOf(q.Text),
-	}, q.fits)
+	return page(s, search{
+		query: q, since: q.Since, until: q.Until, limit: limit, cursor: cursor, text: textOf(q.Text),
+		index:  conditions{byTenant: q.Tenant, byType: q.Type, bySource: q.Source, byOutcome: string(q.Outcome), byPhase: string(q.Phase)},
+		lookup: conditions{byCorrelation: q.CorrelationID, byRecipient: q.Recipient},
+	}, readRow, q.fits)
 }
 
-// fits looks at what is in the row. That it has the recipient is known from the
-// index.
+// fits looks at what is in the row. That one of its messages goes to the recipient
+// is known from the hash in the lookup, which is half of that of the address.
 func (q Query) fits(r Row) bool {
 	return fits(q.Tenant, r.Tenant) && fits(q.Type, r.Type) &&
 		fits(q.Outcome, r.Outcome) && fits(q.Phase, r.Phase) &&
@@ -80,12 +80,15 @@ func (q Query) fits(r Row) bool {
 // DeadLetters returns a page of the dead-letter list, by the time at which the
 // letters were written. It returns [ErrCursor] for a cursor of another query.
 func (s *Store) DeadLetters(q LetterQuery) (Page[Letter], error) {
-	ranges := rangesOf(lettersByTime, map[dimension]string{lettersByTenant: q.Tenant, lettersByCause: string(q.Cause)})
 	limit, cursor := q.Limit, q.Cursor
 	q.Limit, q.Cursor = 0, ""
-	return page(s, bucketLetters, search{
-		query: q, ranges: ranges, since: q.Since, until: q.Until, limit: limit, cursor: cursor, text: textOf(q.Text),
-	}, q.fits)
+	index := conditions{lettersByTenant: q.Tenant, lettersByCause: string(q.Cause)}
+	if q.Tenant == "" && q.Cause == "" {
+		index[lettersByTime] = anything
+	}
+	return page(s, search{
+		query: q, since: q.Since, until: q.Until, limit: limit, cursor: cursor, text: textOf(q.Text), index: index,
+	}, readLetter, q.fits)
 }
 
 func (q LetterQuery) fits(l Letter) bool {
@@ -93,19 +96,50 @@ func (q LetterQuery) fits(l Letter) bool {
 		(q.Text == "" || mentions(q.Text, l.Detail, l.EventID, l.Type))
 }
 
-// rangesOf returns the ranges of the index for the conditions that are set, and
-// that of everything if none is.
-func rangesOf(all dimension, conditions map[dimension]string) [][]byte {
-	var ranges [][]byte
-	for d, value := range conditions {
+// conditions are values of dimensions; an empty one is no condition.
+type conditions map[dimension]string
+
+// anything is the value of a dimension that has none.
+const anything = "*"
+
+// spans returns the ranges of the conditions that are set, and the whole ledger if
+// none is.
+func (q search) spans(tx *bbolt.Tx) (spans []span) {
+	for d, value := range q.index {
 		if value != "" && d.indexed(value) {
-			ranges = append(ranges, d.prefix(value))
+			spans = append(spans, &keyRange{cursor: tx.Bucket(bucketIndex).Cursor(), prefix: d.prefix(value)})
 		}
 	}
-	if len(ranges) == 0 {
-		return [][]byte{all.prefix("")}
+	for d, value := range q.lookup {
+		if value == "" {
+			continue
+		}
+		var u union
+		for _, part := range parts(tx) {
+			r := keyRange{cursor: tx.Bucket(bucketLookup).Cursor(), prefix: d.appendPrefix(bytes.Clone(part), value)}
+			u = append(u, unionRange{keyRange: r})
+		}
+		spans = append(spans, u)
 	}
-	return ranges
+	if len(spans) == 0 {
+		spans = []span{&keyRange{cursor: tx.Bucket(bucketLedger).Cursor()}}
+	}
+	return spans
+}
+
+// readRow returns the JSON of the row at a place.
+func readRow(tx *bbolt.Tx, place []byte) ([]byte, error) {
+	value := tx.Bucket(bucketLedger).Get(place)
+	if value == nil {
+		return nil, nil
+	}
+	s, err := splitStored(value)
+	return s.row, err
+}
+
+// readLetter returns the JSON of the letter at a place.
+func readLetter(tx *bbolt.Tx, place []byte) ([]byte, error) {
+	return tx.Bucket(bucketLetters).Get([]byte(keyIn(place))), nil
 }
 
 func fits[T ~string](want, have T) bool { return want == "" || want == have }
@@ -113,7 +147,8 @@ func fits[T ~string](want, have T) bool { return want == "" || want == have }
 // search is what the queries have in common.
 type search struct {
 	query        any // without limit and cursor: what the cursor belongs to
-	ranges       [][]byte
+	index        conditions
+	lookup       conditions
 	since, until time.Time
 	limit        int
 	cursor       string
@@ -143,32 +178,28 @@ func (q search) size() int {
 	return min(q.limit, MaxLimit)
 }
 
-// page collects the values in bucket whose keys are in all ranges of the index.
-func page[T any](s *Store, bucket []byte, q search, fits func(T) bool) (Page[T], error) {
+// page collects the values at the places that all conditions have in common.
+func page[T any](
+	s *Store, q search, read func(tx *bbolt.Tx, place []byte) ([]byte, error), fits func(T) bool,
+) (Page[T], error) {
 	p := Page[T]{Items: []T{}}
 	bound, floor, err := q.bounds()
 	if err != nil {
 		return p, err
 	}
 	err = s.view(func(tx *bbolt.Tx) error {
-		index, values := tx.Bucket(bucketIndex), tx.Bucket(bucket)
-		spans := make([]span, len(q.ranges))
-		for i, prefix := range q.ranges {
-			spans[i] = span{cursor: index.Cursor(), prefix: prefix}
-		}
 		reads := 0
-		next, err := join(spans, bound, floor, s.steps, func(suffix []byte) (bool, error) {
+		next, err := join(q.spans(tx), bound, floor, s.steps, func(place []byte) (bool, error) {
 			if reads++; reads > s.reads {
 				return false, nil
 			}
-			key := []byte(keyIn(suffix))
-			stored := values.Get(key)
-			if stored == nil || !q.text.maybeIn(stored) {
-				return true, nil
+			value, err := read(tx, place)
+			if err != nil || value == nil || !q.text.maybeIn(value) {
+				return true, err
 			}
 			var item T
-			if err := json.Unmarshal(stored, &item); err != nil {
-				return false, fmt.Errorf("decode %s: %w", key, err)
+			if err := json.Unmarshal(value, &item); err != nil {
+				return false, fmt.Errorf("decode %s: %w", keyIn(place), err)
 			}
 			if !fits(item) {
 				return true, nil
@@ -187,53 +218,63 @@ func page[T any](s *Store, bucket []byte, q search, fits func(T) bool) (Page[T],
 
 // Event returns the row of an event, or [ErrNotFound].
 func (s *Store) Event(key event.Key) (Row, error) {
-	return get[Row](s, bucketLedger, "event", key)
+	var row Row
+	err := s.view(func(tx *bbolt.Tx) error {
+		r, found, err := rowOf(tx, key)
+		if row = r; err == nil && !found {
+			err = notFound("event", key)
+		}
+		return err
+	})
+	return row, err
 }
 
 // DeadLetter returns a letter of the list, or [ErrNotFound].
 func (s *Store) DeadLetter(key event.Key) (Letter, error) {
-	return get[Letter](s, bucketLetters, "dead letter", key)
+	var letter Letter
+	err := s.view(func(tx *bbolt.Tx) error {
+		found, err := getJSON(tx.Bucket(bucketLetters), []byte(key), &letter)
+		if err == nil && !found {
+			err = notFound("dead letter", key)
+		}
+		return err
+	})
+	return letter, err
+}
+
+func notFound(what string, key event.Key) error {
+	return fmt.Errorf("%s %s: %w", what, key, ErrNotFound)
 }
 
 // Messages returns the messages of an event in the order of its plan, none
 // before it is planned. It returns [ErrNotFound] for an event without a row.
 func (s *Store) Messages(key event.Key) ([]event.Message, error) {
-	if _, err := s.Event(key); err != nil {
-		return nil, err
-	}
 	var messages []event.Message
 	err := s.view(func(tx *bbolt.Tx) error {
-		_, err := getJSON(tx.Bucket(bucketMessages), []byte(key), &messages)
-		return err
+		stored, found, err := find(tx, key)
+		switch {
+		case err != nil:
+			return err
+		case !found:
+			return notFound("event", key)
+		case len(stored.messages) == 0:
+			return nil
+		}
+		if err := json.Unmarshal(stored.messages, &messages); err != nil {
+			return fmt.Errorf("decode messages of %s: %w", key, err)
+		}
+		return nil
 	})
 	return messages, err
-}
-
-func get[T any](s *Store, bucket []byte, what string, key event.Key) (T, error) {
-	var value T
-	found := false
-	err := s.view(func(tx *bbolt.Tx) error {
-		var err error
-		found, err = getJSON(tx.Bucket(bucket), []byte(key), &value)
-		return err
-	})
-	if err == nil && !found {
-		err = fmt.Errorf("%s %s: %w", what, key, ErrNotFound)
-	}
-	return value, err
 }
 
 // FindID returns the events that a producer gave the id eventID, newest first:
 // several where tenants or sources use the same. An empty tenant means all. It
 // returns [ErrNotFound] if there is none.
 func (s *Store) FindID(eventID, tenant string) ([]Row, error) {
-	ranges := [][]byte{byEventID.prefix(eventID)}
-	if tenant != "" {
-		ranges = append(ranges, byTenant.prefix(tenant))
-	}
-	found, err := page(s, bucketLedger, search{ranges: ranges, limit: MaxLimit}, func(r Row) bool {
-		return r.EventID == eventID && fits(tenant, r.Tenant)
-	})
+	found, err := page(s, search{
+		index: conditions{byTenant: tenant}, lookup: conditions{byEventID: eventID}, limit: MaxLimit,
+	}, readRow, func(r Row) bool { return r.EventID == eventID && fits(tenant, r.Tenant) })
 	if err == nil && len(found.Items) == 0 {
 		err = fmt.Errorf("event with id %q: %w", eventID, ErrNotFound)
 	}
@@ -250,22 +291,50 @@ func (s *Store) History(key event.Key, after uint64, limit int) ([]Entry, error)
 		return nil, fmt.Errorf("history of %q: %w", key, ErrNotFound)
 	}
 	err := s.view(func(tx *bbolt.Tx) error {
-		audit, cursor, prefix := tx.Bucket(bucketAudit), tx.Bucket(bucketHistory).Cursor(), []byte(key)
-		first, _ := cursor.Seek(prefix)
-		known = bytes.HasPrefix(first, prefix)
-		return scan(cursor, next(historyKey(key, after)), prefix, func(k, _ []byte) (bool, error) {
+		sequences, any, err := history(tx, key, after, entryLimit(limit))
+		known = any
+		for _, sequence := range sequences {
 			var e Entry
-			if _, err := getJSON(audit, k[len(prefix):], &e); err != nil {
-				return false, err
+			found, err := getJSON(tx.Bucket(bucketAudit), sequenceKey(sequence), &e)
+			if err != nil {
+				return err
 			}
-			entries = append(entries, e)
-			return len(entries) < entryLimit(limit), nil
-		})
+			if found && len(entries) < entryLimit(limit) {
+				entries = append(entries, e)
+			}
+		}
+		return err
 	})
 	if err == nil && !known {
-		err = fmt.Errorf("history of %s: %w", key, ErrNotFound)
+		err = notFound("history of", key)
 	}
 	return entries, err
+}
+
+// history returns the sequences of an event's entries above after, in order, some of
+// which may be gone, and whether there is any: at least the first most that are
+// there.
+func history(tx *bbolt.Tx, key event.Key, after uint64, most int) (sequences []uint64, known bool, err error) {
+	stored, known, err := find(tx, key)
+	if err != nil {
+		return nil, false, err
+	}
+	for _, sequence := range stored.sequences() {
+		if sequence > after {
+			sequences = append(sequences, sequence)
+		}
+	}
+	cursor, prefix, n := tx.Bucket(bucketHistory).Cursor(), []byte(key), 0
+	if first, _ := cursor.Seek(prefix); bytes.HasPrefix(first, prefix) {
+		known = true
+	}
+	err = scan(cursor, next(historyKey(key, after)), prefix, func(k, _ []byte) (bool, error) {
+		sequences = append(sequences, binary.BigEndian.Uint64(k[len(prefix):]))
+		n++
+		return n < most, nil
+	})
+	slices.Sort(sequences)
+	return sequences, known, err
 }
 
 // Audit returns the entries of all events with a sequence above after, in

@@ -17,27 +17,28 @@ import (
 
 // Schema is the version of what the file holds and how. A file of another
 // schema is not converted: it is deleted and built again.
-const Schema = 2
+const Schema = 3
 
 // The buckets. Keys are binary; values are JSON unless said otherwise.
 var (
 	bucketMeta       = []byte("meta")        // "schema" -> Schema
 	bucketCheckpoint = []byte("checkpoints") // stream -> Checkpoint
-	bucketLedger     = []byte("ledger")      // event key -> Row
-	bucketMessages   = []byte("messages")    // event key -> []event.Message
+	bucketLedger     = []byte("ledger")      // see placeOf -> see stored
+	bucketKeys       = []byte("keys")        // event key -> time in its place
 	bucketAudit      = []byte("audit")       // sequence -> Entry
-	bucketHistory    = []byte("history")     // event key, sequence -> nothing
+	bucketHistory    = []byte("history")     // event key, sequence -> nothing; of entries that are no records
 	bucketDuplicates = []byte("duplicates")  // event key, id of the duplicate -> seen
 	bucketLetters    = []byte("letters")     // event key -> Letter
 	bucketIndex      = []byte("index")       // see dimension
+	bucketLookup     = []byte("lookup")      // see lookup
 	bucketCounts     = []byte("counts")      // name -> 8 bytes, big-endian
 	bucketHours      = []byte("hours")       // see hourKey -> 8 bytes, big-endian
 )
 
 func buckets() [][]byte {
 	return [][]byte{
-		bucketMeta, bucketCheckpoint, bucketLedger, bucketMessages, bucketAudit,
-		bucketHistory, bucketDuplicates, bucketLetters, bucketIndex, bucketCounts, bucketHours,
+		bucketMeta, bucketCheckpoint, bucketLedger, bucketKeys, bucketAudit,
+		bucketHistory, bucketDuplicates, bucketLetters, bucketIndex, bucketLookup, bucketCounts, bucketHours,
 	}
 }
 

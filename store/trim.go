@@ -27,11 +27,12 @@ func (t *Tx) Trim(first uint64, limit int) (more bool, err error) {
 
 // Oldest returns the sequence of the oldest entry in the audit, 0 if there is none.
 func (t *Tx) Oldest() uint64 {
-	k, _ := t.tx.Bucket(bucketAudit).Cursor().First()
-	if k == nil {
-		return 0
+	if t.oldest == 0 {
+		if k, _ := t.tx.Bucket(bucketAudit).Cursor().First(); k != nil {
+			t.oldest = binary.BigEndian.Uint64(k)
+		}
 	}
-	return binary.BigEndian.Uint64(k)
+	return t.oldest
 }
 
 // trimmed is the part of an Entry that Trim needs.
@@ -82,6 +83,6 @@ func (t *Tx) trim(e trimmed) error {
 	if err != nil || c.after == nil || c.after.RecordSequence != e.Sequence {
 		return err
 	}
-	c.after, c.messages, c.recorded = nil, nil, false
+	c.remove()
 	return nil
 }

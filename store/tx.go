@@ -14,8 +14,10 @@ import (
 type Tx struct {
 	tx     *bbolt.Tx
 	rows   map[event.Key]*change
+	moves  moves
 	counts map[string]int // by how much they change
 	hours  map[string]int // the same
+	oldest uint64         // sequence in the audit; 0: not known
 }
 
 // Update runs fn in one transaction: everything it applies is written together
@@ -40,11 +42,28 @@ func (s *Store) Update(fn func(*Tx) error) error {
 
 // Record applies a record of OUTCOMES: an entry of the audit, and the event's
 // row and messages unless they are of a later record.
-func (t *Tx) Record(p Place, r event.Record) error {
+func (t *Tx) Record(p Place, r event.Record) error { return t.RecordParts(p, r, event.Parts{}) }
+
+// RecordParts is [Tx.Record] of a record of which parts are there encoded.
+func (t *Tx) RecordParts(p Place, r event.Record, parts event.Parts) (err error) {
 	if !r.Event.Key.Valid() {
 		return fmt.Errorf("record %s at %d: %q is not an event key", r.ID, p.Sequence, r.Event.Key)
 	}
-	if err := t.audit(recordEntry(p, r)); err != nil {
+	if parts.Facts == nil {
+		if parts.Facts, err = encodeJSON(r.Facts); err != nil {
+			return fmt.Errorf("record %s at %d: %w", r.ID, p.Sequence, err)
+		}
+	}
+	if parts.Messages == nil && len(r.State.Messages) > 0 {
+		if parts.Messages, err = encodeJSON(r.State.Messages); err != nil {
+			return fmt.Errorf("record %s at %d: %w", r.ID, p.Sequence, err)
+		}
+	}
+	entry, err := appendRecordEntry(make([]byte, 0, 256+len(parts.Facts)), recordEntry(p, r), parts.Facts)
+	if err != nil {
+		return fmt.Errorf("encode record %s at %d: %w", r.ID, p.Sequence, err)
+	}
+	if err := t.putEntry(p.Sequence, entry); err != nil {
 		return err
 	}
 	c, err := t.change(r.Event.Key)
@@ -58,12 +77,13 @@ func (t *Tx) Record(p Place, r event.Record) error {
 			return err
 		}
 	case c.after.RecordSequence > p.Sequence:
+		c.record(p.Sequence, nil, nil, nil)
 		return nil
 	default:
 		duplicates = c.after.Duplicates
 	}
 	row := newRow(p.Sequence, r, duplicates)
-	c.after, c.messages, c.recorded = &row, r.State.Messages, true
+	c.record(p.Sequence, &row, parts.Messages, recipientsOf(r.State.Messages))
 	return nil
 }
 
@@ -130,18 +150,35 @@ func (t *Tx) Row(key event.Key) (*Row, error) {
 	return c.after, nil
 }
 
-// audit writes an entry. Written again, it is the same.
+// audit writes an entry that is not a record's. Written again, it is the same.
 func (t *Tx) audit(e Entry) error {
-	b := t.tx.Bucket(bucketAudit)
-	b.FillPercent = 0.95 // it grows at its end, so that pages need no room
-	if err := putJSON(b, sequenceKey(e.Sequence), e); err != nil || e.Key == "" {
+	data, err := json.Marshal(e)
+	if err != nil {
+		return fmt.Errorf("encode entry %d: %w", e.Sequence, err)
+	}
+	if err := t.putEntry(e.Sequence, data); err != nil || e.Key == "" {
 		return err
 	}
 	return t.tx.Bucket(bucketHistory).Put(historyKey(e.Key, e.Sequence), nil)
 }
 
+func (t *Tx) putEntry(sequence uint64, entry []byte) error {
+	if t.oldest > sequence {
+		t.oldest = sequence
+	}
+	b := t.tx.Bucket(bucketAudit)
+	b.FillPercent = fillAppended
+	if err := b.Put(sequenceKey(sequence), entry); err != nil {
+		return fmt.Errorf("put entry %d: %w", sequence, err)
+	}
+	return nil
+}
+
 // forget takes an entry out of the audit.
 func (t *Tx) forget(key event.Key, sequence uint64) error {
+	if t.oldest == sequence {
+		t.oldest = 0
+	}
 	if err := t.tx.Bucket(bucketAudit).Delete(sequenceKey(sequence)); err != nil {
 		return err
 	}
@@ -174,6 +211,6 @@ func (t *Tx) countDuplicates(key event.Key, by int) error {
 	}
 	row := *c.after
 	row.Duplicates += by
-	c.after = &row
+	c.after, c.changed = &row, true
 	return nil
 }

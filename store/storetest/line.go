@@ -85,14 +85,14 @@ type Log struct {
 }
 
 // Ref returns the reference of the n-th event of a tenant, which is the same
-// for the same arguments.
+// for the same arguments. Their copies in EVENTS are far apart.
 func Ref(tenant string, n int) event.Ref {
 	e := event.Envelope{Tenant: tenant, Source: []string{"shop", "Till"}[n/2%2], ID: fmt.Sprintf("order-%d", n)}
 	return event.Ref{
 		Key: event.Identity{}.Key(e), Tenant: tenant, Source: e.Source, ID: e.ID, IDSource: event.IDMessageID,
 		Type: fmt.Sprintf("order.type%d", n%3), CorrelationID: []string{"", "cart-1", "Cart <ä>"}[n%3], OccurredAt: Start.Add(-time.Minute),
 		ReceivedAt: Start.Add(time.Duration(n/2) * time.Second), // two at a time share an instant
-		Sequence:   uint64(n + 1), Digest: event.Digest([]byte(e.ID)),
+		Sequence:   uint64(n)<<15 + 1, Digest: event.Digest([]byte(e.ID)),
 	}
 }
 

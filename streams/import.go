@@ -119,6 +119,26 @@ func OpenImporter(ctx context.Context, nc *nats.Conn, o ImportOptions) (*Importe
 	return i, nil
 }
 
+// CheckImport returns how many entries an import of that id has brought in already,
+// and where it would be refused the error of [OpenImporter]. It changes nothing.
+func CheckImport(ctx context.Context, nc *nats.Conn, o ImportOptions) (there uint64, err error) {
+	o.Options = o.withDefaults()
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(ackWait))
+	if err != nil {
+		return 0, fmt.Errorf("open log: %w", err)
+	}
+	plan, err := (&Importer{nc: nc, js: js}).plan(ctx, o)
+	if err != nil {
+		return 0, err
+	}
+	for _, p := range plan {
+		if p.there != nil {
+			there += p.there.CachedInfo().State.Msgs
+		}
+	}
+	return there, nil
+}
+
 // planned is a stream before anything is changed.
 type planned struct {
 	want   jetstream.StreamConfig

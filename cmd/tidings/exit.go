@@ -11,6 +11,8 @@ import (
 	"tidings/cmd/internal/app"
 	"tidings/cmd/internal/config"
 	"tidings/cmd/internal/publish"
+	"tidings/streams"
+	"tidings/streams/archive"
 )
 
 // The exit codes.
@@ -80,12 +82,21 @@ func codeOf(err error) int {
 	switch {
 	case errors.Is(err, publish.ErrAddress), errors.Is(err, publish.ErrHeader), errors.Is(err, api.ErrBatch):
 		return exitUsage
-	case errors.Is(err, publish.ErrNoQueue), errors.Is(err, app.ErrNoLedger):
+	case errors.Is(err, publish.ErrNoQueue), errors.Is(err, app.ErrNoLedger), errors.Is(err, app.ErrNoLog):
 		return exitNotFound
-	case errors.Is(err, publish.ErrRefused), errors.Is(err, app.ErrInUse):
+	case errors.Is(err, publish.ErrRefused), errors.Is(err, app.ErrInUse), ofArchive(err):
 		return exitRefused
 	}
 	return exitFailed
+}
+
+// ofArchive reports whether an export or import was refused: the log or the file is
+// not what it has to be.
+func ofArchive(err error) bool {
+	_, gap := errors.AsType[*archive.GapError](err)
+	_, damaged := errors.AsType[*archive.DamageError](err)
+	return gap || damaged || errors.Is(err, archive.ErrOtherLog) || errors.Is(err, archive.ErrForgotten) ||
+		errors.Is(err, streams.ErrNotEmpty) || errors.Is(err, streams.ErrImporting) || errors.Is(err, streams.ErrOtherEntry)
 }
 
 func codeOfStatus(status int) int {

@@ -52,6 +52,7 @@ func commands(c *cli) []*cobra.Command {
 		newMessages(c),
 		newTemplates(c),
 		newReplays(c),
+		newLedger(c),
 		newStatus(c),
 		newRecover(c),
 		newBench(c),

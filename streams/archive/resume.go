@@ -9,8 +9,8 @@ import (
 
 // Resume looks how far the export in a file is that was cut off, and takes away what
 // is behind the last frame that is whole and as it was written. It returns the
-// checkpoint to go on behind, nil if nothing of the file is of use, and whether it is
-// whole already. A file that does not begin as an export is let alone, and is a
+// checkpoint to go on behind, nil if nothing of the file is of use, or its end and that
+// it is whole already. A file that does not begin as an export is let alone, and is a
 // *[DamageError].
 func Resume(f *os.File) (after *Checkpoint, whole bool, err error) {
 	r, err := newReader(f, place{})
@@ -24,7 +24,8 @@ func Resume(f *os.File) (after *Checkpoint, whole bool, err error) {
 	damage, damaged := errors.AsType[*DamageError](err)
 	switch {
 	case errors.Is(err, io.EOF):
-		return nil, true, nil
+		end := r.snapshot()
+		return &end, true, nil
 	case !damaged, !damage.CutOff && r.behind.offset == 0:
 		return nil, false, fmt.Errorf("export %s: %w", f.Name(), err)
 	}

@@ -42,6 +42,7 @@ import (
 	"tidings/dispatcher/letters"
 	"tidings/dispatcher/replay"
 	"tidings/store"
+	"tidings/streams/archive"
 	"tidings/streams/event"
 )
 
@@ -94,6 +95,9 @@ type Options struct {
 	// Records is what followers read, nil while the log is not open. It may be nil,
 	// for never.
 	Records func() Records
+	// Archive is what is exported; false while the log is not open. It may be nil, for
+	// never.
+	Archive func() (archive.Source, bool)
 	// Folded waits until the ledger has the entry of OUTCOMES at a sequence. It may be
 	// nil: then nothing is waited for.
 	Folded func(ctx context.Context, sequence uint64) error
@@ -124,6 +128,7 @@ type Server struct {
 	started   time.Time
 	handler   http.Handler
 	followers atomic.Int32
+	exporting atomic.Bool
 	room      room
 	// serving ends when the server is to end: streams have no end of their own.
 	serving context.Context
@@ -143,6 +148,9 @@ func New(o Options) (*Server, error) {
 	}
 	if o.Records == nil {
 		o.Records = func() Records { return nil }
+	}
+	if o.Archive == nil {
+		o.Archive = func() (archive.Source, bool) { return archive.Source{}, false }
 	}
 	if o.Folded == nil {
 		o.Folded = func(context.Context, uint64) error { return nil }
@@ -189,6 +197,7 @@ func (s *Server) routes() (http.Handler, error) {
 	s.registerStatus(api)
 	s.registerPublish(mux, api.OpenAPI())
 	s.registerRecords(mux, api.OpenAPI())
+	s.registerArchive(mux, api.OpenAPI())
 	s.registerMetrics(mux, api.OpenAPI())
 	spec, err := json.Marshal(api.OpenAPI())
 	if err != nil {

@@ -96,7 +96,7 @@ func New(o Options) (_ *App, err error) {
 	}
 	a.metrics = metrics.New(metrics.Options{Version: o.Version, Sources: a.statuses, Dispatcher: a.dispatchers, Logger: o.Logger})
 	a.api, err = api.New(api.Options{
-		Ledger: a.store, Door: &a.log, Letters: &a.log, Records: a.log.records, Desk: a.desk.Load, Replays: a.replays.Load, Planner: a.out.planner, Folded: a.folded, Token: token, Version: o.Version,
+		Ledger: a.store, Door: &a.log, Letters: &a.log, Records: a.log.records, Archive: a.log.archive, Desk: a.desk.Load, Replays: a.replays.Load, Planner: a.out.planner, Folded: a.folded, Token: token, Version: o.Version,
 		Parts: a.health, Behind: a.behind, Sources: a.sources, Dispatcher: a.dispatching, Streams: a.log.sizes, Metrics: a.metrics.Handler(), Logger: o.Logger,
 	})
 	return a, err

@@ -24,6 +24,9 @@ type directory struct {
 // ledgerFile is the ledger in a data directory.
 const ledgerFile = "ledger.db"
 
+// recipientsKey is the file with the key by which recipients are recognised.
+const recipientsKey = "recipients.key"
+
 // ErrInUse means, when an App is made, that another process has its data directory.
 var ErrInUse = errors.New("the data directory is in use by another tidings")
 

@@ -16,6 +16,7 @@ import (
 	"tidings/cmd/internal/api"
 	"tidings/cmd/internal/config"
 	"tidings/streams"
+	"tidings/streams/archive"
 	"tidings/streams/embedded"
 	"tidings/streams/event"
 )
@@ -27,6 +28,7 @@ var errNoLog = fmt.Errorf("the log is not open yet: %w", streams.ErrUnavailable)
 type logPart struct {
 	log    atomic.Pointer[streams.Log]
 	read   atomic.Pointer[streams.Records] // over a connection of its own
+	copied atomic.Pointer[streams.Reading] // over the same
 	door   atomic.Pointer[bridge.Door]
 	conn   atomic.Pointer[nats.Conn]
 	server atomic.Pointer[embedded.Server] // nil if it is not ours
@@ -39,20 +41,12 @@ func (l *logPart) get() *streams.Log { return l.log.Load() }
 // fails on what waiting cannot mend. The returned function closes everything.
 func (l *logPart) open(ctx context.Context, c config.Config, dir *directory, logger *slog.Logger) (func(), error) {
 	l.reason.Store("starting")
-	durability := streams.Strict
-	if c.NATS.Durability == config.DurabilityRelaxed {
-		durability = streams.Relaxed
-	}
-	nc, readers, shutdown, err := l.connect(ctx, c, dir, durability, logger)
+	o := streamsOptions(c, logger)
+	nc, readers, shutdown, err := l.connect(ctx, c, dir, o.Durability, logger)
 	if err != nil {
 		return nil, err
 	}
-	log, records, err := l.openStreams(ctx, nc, readers, streams.Options{
-		Durability: durability, Replicas: c.NATS.Replicas, Horizon: horizonOf(c),
-		EventsMaxBytes: c.Events.MaxBytes.Bytes(), OutcomesMaxBytes: c.Outcomes.MaxBytes.Bytes(),
-		DeadLettersMaxBytes: c.DeadLetters.MaxBytes.Bytes(), OversizeMaxBytes: c.Oversize.MaxBytes.Bytes(),
-		Identity: c.EventIdentity(), Logger: logger,
-	}, logger)
+	log, records, err := l.openStreams(ctx, nc, readers, o, logger)
 	if err != nil {
 		shutdown()
 		return nil, err
@@ -66,6 +60,20 @@ func (l *logPart) open(ctx context.Context, c config.Config, dir *directory, log
 	l.log.Store(log)
 	l.reason.Store("")
 	return shutdown, nil
+}
+
+// streamsOptions returns how the log is to be by the configuration.
+func streamsOptions(c config.Config, logger *slog.Logger) streams.Options {
+	durability := streams.Strict
+	if c.NATS.Durability == config.DurabilityRelaxed {
+		durability = streams.Relaxed
+	}
+	return streams.Options{
+		Durability: durability, Replicas: c.NATS.Replicas, Horizon: horizonOf(c),
+		EventsMaxBytes: c.Events.MaxBytes.Bytes(), OutcomesMaxBytes: c.Outcomes.MaxBytes.Bytes(),
+		DeadLettersMaxBytes: c.DeadLetters.MaxBytes.Bytes(), OversizeMaxBytes: c.Oversize.MaxBytes.Bytes(),
+		Identity: c.EventIdentity(), Logger: logger,
+	}
 }
 
 // horizonOf returns the horizon as the log takes it, where negative is for ever
@@ -164,9 +172,14 @@ func (l *logPart) openStreams(ctx context.Context, nc, readers *nats.Conn, o str
 		if err == nil {
 			records, err = streams.OpenRecords(ctx, readers, logger)
 		}
+		if err == nil {
+			var reading *streams.Reading
+			reading, err = streams.OpenReading(ctx, readers, logger)
+			l.copied.Store(reading)
+		}
 		_, drift := errors.AsType[*streams.DriftError](err)
 		_, version := errors.AsType[*streams.VersionError](err)
-		if err == nil || drift || version || ctx.Err() != nil {
+		if err == nil || drift || version || errors.Is(err, streams.ErrImporting) || ctx.Err() != nil {
 			return log, records, err
 		}
 		wait := pause.NextBackOff()
@@ -209,6 +222,15 @@ func (l *logPart) records() api.Records {
 		return r
 	}
 	return nil
+}
+
+// archive returns what is exported, false while the log is not open.
+func (l *logPart) archive() (archive.Source, bool) {
+	r := l.copied.Load()
+	if r == nil {
+		return archive.Source{}, false
+	}
+	return archive.Source{Outcomes: r.Outcomes, DeadLetters: r.DeadLetters, Objects: r.Oversize}, true
 }
 
 // sizes returns how full the streams are.

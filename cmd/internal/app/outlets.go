@@ -25,7 +25,7 @@ type outlets struct {
 }
 
 func newOutlets(c config.Config, dir *directory, logger *slog.Logger) (outlets, error) {
-	secret, err := dir.secret("recipients.key", "restore it from a backup; without it recipients cannot be recognised")
+	secret, err := dir.secret(recipientsKey, "restore it from a backup; without it recipients cannot be recognised")
 	if err != nil {
 		return outlets{}, err
 	}

@@ -51,6 +51,9 @@ func child(path string) (err error) {
 	if err != nil {
 		return err
 	}
+	if file := os.Getenv(childFile); file != "" {
+		return importing(conf, file)
+	}
 	a, err := app.New(app.Options{
 		Config: conf, Logger: slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 		Listening: func(url string) {

@@ -86,9 +86,11 @@ func difference(ours, theirs content) Difference {
 	d := Difference{}
 	switch string(some.bucket) {
 	case string(bucketLedger):
-		d.What, d.Key, d.Name = "row", event.Key(some.key), "event "+named(some.value, string(some.key))
-	case string(bucketMessages):
-		d.What, d.Key, d.Name = "messages", event.Key(some.key), "messages of event "+string(some.key)
+		d.What, d.Key = "row", keyIn(some.key)
+		d.Name = "event " + named(some.value, string(d.Key))
+	case string(contentMessages):
+		d.What, d.Key = "messages", keyIn(some.key)
+		d.Name = "messages of event " + string(d.Key)
 	case string(bucketAudit):
 		d.What, d.Name = "entry", fmt.Sprintf("entry %d of OUTCOMES", binary.BigEndian.Uint64(some.key))
 	case string(bucketLetters):

@@ -10,18 +10,28 @@ import (
 )
 
 // content is one thing that a ledger says. Its bytes are those of the file: they are
-// good until the next one is asked for.
+// good until the next one is asked for. The bucket of messages, which stand beside
+// the rows, is contentMessages, and that of rows has nothing but the rows.
 type content struct {
 	bucket, key, value []byte
 }
+
+var contentMessages = []byte("messages")
 
 // contents yields what the buckets hold, in the order of buckets and keys.
 func contents(tx *bbolt.Tx, buckets ...[]byte) iter.Seq[content] {
 	return func(yield func(content) bool) {
 		for _, name := range buckets {
-			c := tx.Bucket(name).Cursor()
+			in, part := name, func(value []byte) []byte { return value }
+			switch string(name) {
+			case string(bucketLedger):
+				part = func(value []byte) []byte { return mustSplit(value).row }
+			case string(contentMessages):
+				in, part = bucketLedger, func(value []byte) []byte { return mustSplit(value).messages }
+			}
+			c := tx.Bucket(in).Cursor()
 			for k, v := c.First(); k != nil; k, v = c.Next() {
-				if !yield(content{name, k, v}) {
+				if v = part(v); len(v) > 0 && !yield(content{name, k, v}) {
 					return
 				}
 			}
@@ -29,11 +39,20 @@ func contents(tx *bbolt.Tx, buckets ...[]byte) iter.Seq[content] {
 	}
 }
 
+// mustSplit is splitStored for a file that is damaged otherwise, see [guarded].
+func mustSplit(value []byte) stored {
+	s, err := splitStored(value)
+	if err != nil {
+		panic(err)
+	}
+	return s
+}
+
 // comparedBuckets are those whose keys and values are compared: what makes two
 // ledgers the same, and the counters, since a counter that is wrong is believed. An
 // index that is wrong finds too little, and follows from the rest.
 func comparedBuckets() [][]byte {
-	return [][]byte{bucketLedger, bucketMessages, bucketAudit, bucketLetters, bucketCounts, bucketHours}
+	return [][]byte{bucketLedger, contentMessages, bucketAudit, bucketLetters, bucketCounts, bucketHours}
 }
 
 // compared yields what is compared. The counters of dead letters are left out, since

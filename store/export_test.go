@@ -18,7 +18,8 @@ func (s *Store) CheckIndex() error {
 	index, lookup, keys := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	return s.view(func(tx *bbolt.Tx) error {
 		t := &Tx{tx: tx, counts: map[string]int{}, hours: map[string]int{}}
-		if err := eachStored(tx, func(place []byte, s stored) error {
+		if err := tx.Bucket(bucketLedger).ForEach(func(place, value []byte) error {
+			s := mustSplit(value)
 			var r Row
 			var messages []event.Message
 			err := json.Unmarshal(s.row, &r)

@@ -43,16 +43,16 @@ func (r *keyRange) below(bound []byte) []byte {
 	return r.at
 }
 
-// union is the places of several ranges.
-type union []unionRange
+// keyRanges is the places of several ranges.
+type keyRanges []openRange
 
-type unionRange struct {
+type openRange struct {
 	keyRange
 	read bool
 	last []byte // what below returned last
 }
 
-func (u union) below(bound []byte) []byte {
+func (u keyRanges) below(bound []byte) []byte {
 	var last []byte
 	for i := range u {
 		r := &u[i]

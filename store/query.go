@@ -114,10 +114,10 @@ func (q search) spans(tx *bbolt.Tx) (spans []span) {
 		if value == "" {
 			continue
 		}
-		var u union
+		var u keyRanges
 		for _, part := range parts(tx) {
 			r := keyRange{cursor: tx.Bucket(bucketLookup).Cursor(), prefix: d.appendPrefix(bytes.Clone(part), value)}
-			u = append(u, unionRange{keyRange: r})
+			u = append(u, openRange{keyRange: r})
 		}
 		spans = append(spans, u)
 	}

@@ -204,6 +204,7 @@ func TestAnImportThatWasCutOffGoesOn(t *testing.T) {
 	f := exported(t, source)
 	want := digest(t, fold(t, source.Outcomes, source.DeadLetters))
 	total := f.End().Entries()
+	another := exported(t, furnished(t, 3))
 	for _, at := range []uint64{1, 2, 5, 6, 7, 50, total - 1, total} {
 		b := newBare(t, t.TempDir())
 		ctx, cancel := context.WithCancel(t.Context())
@@ -215,7 +216,7 @@ func TestAnImportThatWasCutOffGoesOn(t *testing.T) {
 		b.killed()
 		_, err := b.open()
 		require.ErrorIs(t, err, streams.ErrImporting, "nobody works on a part of a log")
-		require.ErrorIs(t, b.importInto(exported(t, furnished(t, 3)), t.Context(), nil), streams.ErrImporting, "and no other file is mixed in")
+		require.ErrorIs(t, b.importInto(another, t.Context(), nil), streams.ErrImporting, "and no other file is mixed in")
 		require.NoError(t, b.importInto(f, t.Context(), nil))
 		log := b.log()
 		require.Equal(t, want, digest(t, fold(t, log.Outcomes, log.DeadLetters)), "cut off at %d", at)

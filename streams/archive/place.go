@@ -89,6 +89,9 @@ type tally struct {
 	hash  hash.Hash
 	bytes uint64 // of the lines since the last checkpoint
 	since uint64 // lines since then
+	// last are the lines of the last entries since then, in the order of Streams: their
+	// fingerprints are needed only at the next one.
+	last [2][]byte
 }
 
 // newTally returns the tally behind a checkpoint, the zero one is the beginning.
@@ -102,6 +105,7 @@ func newTally(c Checkpoint) *tally {
 
 // snapshot returns the checkpoint as it is now.
 func (t *tally) snapshot() Checkpoint {
+	t.sign()
 	c := t.Checkpoint
 	c.Streams = append([]Progress(nil), c.Streams...)
 	return c
@@ -132,7 +136,21 @@ func (t *tally) entry(p *Progress, sequence uint64, line []byte) {
 		p.First = sequence
 	}
 	p.Entries++
-	p.At, p.Fingerprint = sequence, fingerprint(line)
+	p.At = sequence
+	for i := range t.Streams {
+		if &t.Streams[i] == p {
+			t.last[i] = append(t.last[i][:0], line...)
+		}
+	}
+}
+
+// sign takes the fingerprints of the last entries.
+func (t *tally) sign() {
+	for i, line := range t.last {
+		if len(line) > 0 {
+			t.Streams[i].Fingerprint, t.last[i] = fingerprint(line), line[:0]
+		}
+	}
 }
 
 // gap counts a gap.
@@ -163,6 +181,7 @@ func (t *tally) checkpoint(kind string) []byte {
 	if kind == lineEnd {
 		t.empty()
 	}
+	t.sign()
 	sum := t.hash.Sum(nil)
 	t.Line, t.SHA256 = kind, hex.EncodeToString(sum)
 	line, _ := appendLine(nil, t.Checkpoint) // plain fields are never refused

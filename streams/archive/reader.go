@@ -255,24 +255,32 @@ func (r *reader) takeHeader(line []byte) error {
 }
 
 func (r *reader) takeEntry(line []byte) (item, error) {
-	l, err := decode[entryLine](line)
+	stream, e, err := decodeEntry(line)
 	if err != nil {
 		return item{}, err
 	}
-	p := r.of(l.Stream)
+	p := r.of(stream)
 	if p == nil {
-		return item{}, fmt.Errorf("an entry of %q, which is none of its streams", l.Stream)
-	}
-	e, err := l.entry()
-	if err != nil {
-		return item{}, err
+		return item{}, fmt.Errorf("an entry of %q, which is none of its streams", stream)
 	}
 	if err := r.follows(p, e.Sequence); err != nil {
 		return item{}, err
 	}
 	r.add(line)
 	r.tally.entry(p, e.Sequence, line)
-	return item{stream: l.Stream, entry: &e}, nil
+	return item{stream: stream, entry: &e}, nil
+}
+
+func decodeEntry(line []byte) (stream string, e streams.Entry, err error) {
+	if stream, e, ok := quickEntry(line); ok {
+		return stream, e, checkEntry(e)
+	}
+	l, err := decode[entryLine](line)
+	if err != nil {
+		return "", e, err
+	}
+	e, err = l.entry()
+	return l.Stream, e, err
 }
 
 // follows says how a sequence does not follow the one before it.

@@ -52,6 +52,7 @@ func newFollower(
 func (f *follower) run(ctx context.Context) {
 	pause := backoff.NewExponentialBackOff()
 	pause.InitialInterval, pause.MaxInterval = 100*time.Millisecond, 10*time.Second
+	f.progress.resume()
 	for ctx.Err() == nil {
 		before := f.position
 		err := f.follow(ctx)

@@ -70,6 +70,9 @@ func (p *progress) asking(trouble string) { p.update(func() { p.askTrouble = tro
 // writing says why the ledger cannot be written; the next write takes it back.
 func (p *progress) writing(trouble string) { p.update(func() { p.writeTrouble = trouble }) }
 
+// resume takes back that it halted: what it met may be mended.
+func (p *progress) resume() { p.update(func() { p.now.Halt = nil }) }
+
 func (p *progress) halt(e *HaltError) { p.update(func() { p.now.Halt = e }) }
 
 func (p *progress) status() StreamStatus {
@@ -93,6 +96,26 @@ func (p *progress) status() StreamStatus {
 		s.Ready = true
 	}
 	return s
+}
+
+// ready blocks until everything is in the store that was there when it began.
+func (p *progress) ready(ctx context.Context) error {
+	for {
+		p.mu.Lock()
+		changed := p.changed
+		p.mu.Unlock()
+		switch s := p.status(); {
+		case s.Ready:
+			return nil
+		case s.Halt != nil:
+			return s.Halt
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("fold %s: %w", p.now.Stream, ctx.Err())
+		case <-changed:
+		}
+	}
 }
 
 // wait blocks until sequence is in the store.

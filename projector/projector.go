@@ -49,6 +49,7 @@ func (o Options) withDefaults() Options {
 // goroutines.
 type Projector struct {
 	outcomes, letters *follower
+	between           chan func() // what is done while no follower runs
 }
 
 // New returns a projector. It starts nothing.
@@ -57,6 +58,7 @@ func New(o Options) *Projector {
 	return &Projector{
 		outcomes: newFollower(streams.OutcomesStream, o.Outcomes, o, decodeOutcome, trim),
 		letters:  newFollower(streams.DeadLettersStream, o.DeadLetters, o, decodeLetter, new(reconciler).reconcile),
+		between:  make(chan func()),
 	}
 }
 
@@ -64,10 +66,34 @@ func New(o Options) *Projector {
 // waited for; what does not fit halts it, see [Projector.Status]. It may be
 // called once.
 func (p *Projector) Run(ctx context.Context) error {
-	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { p.outcomes.run(ctx); return nil })
-	g.Go(func() error { p.letters.run(ctx); return nil })
-	return g.Wait()
+	for ctx.Err() == nil {
+		running, stop := context.WithCancel(ctx)
+		var g errgroup.Group
+		g.Go(func() error { p.outcomes.run(running); return nil })
+		g.Go(func() error { p.letters.run(running); return nil })
+		do := func() {}
+		select {
+		case <-ctx.Done():
+		case do = <-p.between:
+		}
+		stop()
+		_ = g.Wait()
+		do()
+	}
+	return nil
+}
+
+// paused calls fn while the projector, which runs, writes nothing, and has it go on
+// from whatever the checkpoints are then. It returns the error of ctx if that came
+// first.
+func (p *Projector) paused(ctx context.Context, fn func() error) error {
+	done := make(chan error, 1)
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case p.between <- func() { done <- fn() }:
+		return <-done
+	}
 }
 
 // Compare compares the checkpoints with their streams once, also before Run. It

@@ -65,6 +65,7 @@ type Store struct {
 	reads   int // bounds the values that one page reads
 
 	writing sync.Mutex // held by who writes or replaces the file
+	moved   int        // see forgetAfter; belongs to who writes
 	db      atomic.Pointer[bbolt.DB]
 	frozen  *bbolt.Tx // of a snapshot, which has nothing else
 }

@@ -25,15 +25,35 @@ type Tx struct {
 func (s *Store) Update(fn func(*Tx) error) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
+	db := s.db.Load()
 	err := guarded(s.path, func() error {
-		return s.db.Load().Update(func(btx *bbolt.Tx) error {
+		return db.Update(func(btx *bbolt.Tx) error {
 			tx := &Tx{tx: btx, rows: map[event.Key]*change{}, counts: map[string]int{}, hours: map[string]int{}}
 			if err := fn(tx); err != nil {
 				return err
 			}
+			defer func() { s.moved += len(tx.moves.keys) + len(tx.moves.lookup) }()
 			return tx.flush()
 		})
 	})
+	if err != nil {
+		return fmt.Errorf("write ledger: %w", err)
+	}
+	return s.forgetPages(db)
+}
+
+// forgetAfter is how many keys in no order may have been moved before the memory is
+// given back through which their pages were read. With each of these the system maps
+// some neighbours, so that by and by all of a large file would count as memory that
+// a process that only writes makes use of.
+const forgetAfter = 1000
+
+func (s *Store) forgetPages(db *bbolt.DB) error {
+	if s.moved < forgetAfter {
+		return nil
+	}
+	s.moved = 0
+	err := db.View(func(tx *bbolt.Tx) error { unmap(db, tx); return nil })
 	if err != nil {
 		return fmt.Errorf("write ledger: %w", err)
 	}

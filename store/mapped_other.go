@@ -1,0 +1,7 @@
+//go:build !linux
+
+package store
+
+import "go.etcd.io/bbolt"
+
+func unmap(*bbolt.DB, *bbolt.Tx) {}

@@ -71,3 +71,20 @@ func TestALedgerThatIsFoldedFromAnExportIsThatOfTheLog(t *testing.T) {
 		}
 	}
 }
+
+func TestALedgerIsMadeAnewFromAnExport(t *testing.T) {
+	source := furnished(t, 1)
+	ledger := fold(t, source.Outcomes, source.DeadLetters)
+	want := digest(t, ledger)
+	f := exported(t, source)
+	o := projector.RebuildOptions{Outcomes: f.Outcomes(), DeadLetters: f.DeadLetters(), Store: ledger}
+
+	found, err := projector.Verify(t.Context(), o)
+	require.NoError(t, err)
+	require.True(t, found.Differences.None())
+
+	found, err = projector.Rebuild(t.Context(), o)
+	require.NoError(t, err)
+	require.True(t, found.Replaced)
+	require.Equal(t, want, digest(t, ledger))
+}

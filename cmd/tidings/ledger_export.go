@@ -200,14 +200,18 @@ const sayEvery = 10 * time.Second
 // pace returns what says how far something long is, how fast, and when it is done: in
 // place on a terminal, else in lines.
 func (c *cli) pace(what string) func(done, total uint64) {
-	started := time.Now()
-	if isTerminal(c.err) {
-		say := c.progress(started)
-		return func(done, total uint64) { say(int(done), int(total)) }
-	}
-	said := started
+	var started, said time.Time
+	var say func(done, total int)
 	return func(done, total uint64) {
 		now := time.Now()
+		if started.IsZero() { // what was waited for before does not count
+			started, said = now, now
+			say = c.progress(started)
+		}
+		if isTerminal(c.err) {
+			say(int(done), int(total))
+			return
+		}
 		if now.Sub(said) < sayEvery {
 			return
 		}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
 	"tidings/streams"
@@ -78,4 +79,54 @@ func TestAnObjectIsImported(t *testing.T) {
 		_, err := log.Oversize.Find(t.Context(), name)
 		require.ErrorIs(t, err, streams.ErrNotFound, "%s is as it was", name)
 	}
+}
+
+func TestAnImportGoesOnWhereOneStreamIsDone(t *testing.T) {
+	f, err := archive.Open(write(t, export(t, small())))
+	require.NoError(t, err)
+	nc := server(t)
+	o := f.ImportOptions(limits())
+	to, err := streams.OpenImporter(t.Context(), nc, o)
+	require.NoError(t, err)
+	require.ErrorContains(t, to.Finish(t.Context()), "it ends at", "nothing is there yet")
+	require.NoError(t, f.Import(t.Context(), to, nil))
+
+	// What Finish does, up to the moment at which it is killed.
+	js, err := jetstream.New(nc)
+	require.NoError(t, err)
+	letters, err := js.Stream(t.Context(), streams.DeadLettersStream)
+	require.NoError(t, err)
+	c := letters.CachedInfo().Config
+	delete(c.Metadata, "tidings.import")
+	c.Metadata["tidings.imported"] = o.ID
+	c.Subjects = []string{"dead.*.*"}
+	_, err = js.UpdateStream(t.Context(), c)
+	require.NoError(t, err)
+
+	_, err = streams.Open(t.Context(), nc, limits())
+	require.ErrorIs(t, err, streams.ErrImporting)
+	to, err = streams.OpenImporter(t.Context(), nc, o)
+	require.NoError(t, err)
+	require.NoError(t, f.Import(t.Context(), to, nil))
+	require.NoError(t, to.Finish(t.Context()))
+	_, err = streams.Open(t.Context(), nc, limits())
+	require.NoError(t, err)
+	_, err = streams.OpenImporter(t.Context(), nc, o)
+	require.ErrorIs(t, err, streams.ErrNotEmpty)
+}
+
+func TestAnImportOverOtherEntriesIsRefused(t *testing.T) {
+	f, err := archive.Open(write(t, export(t, small())))
+	require.NoError(t, err)
+	nc := server(t)
+	o := f.ImportOptions(limits())
+	to, err := streams.OpenImporter(t.Context(), nc, o)
+	require.NoError(t, err)
+	another := entry(3, "claimed", `{"id":"another"}`)
+	another.Header = nil
+	require.NoError(t, to.Append(t.Context(), streams.OutcomesStream, another))
+	require.NoError(t, to.Settle(t.Context()))
+	to, err = streams.OpenImporter(t.Context(), nc, o)
+	require.NoError(t, err)
+	require.ErrorIs(t, f.Import(t.Context(), to, nil), streams.ErrOtherEntry)
 }

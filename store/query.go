@@ -22,6 +22,7 @@ const (
 // Query chooses ledger rows. Every field that is set must fit; the zero Query
 // is the newest rows of all.
 type Query struct {
+	ID            string // that the producer gave; several events may have it
 	Tenant        string
 	Type          string
 	Outcome       event.Outcome
@@ -64,14 +65,14 @@ func (s *Store) Events(q Query) (Page[Row], error) {
 	return page(s, search{
 		query: q, since: q.Since, until: q.Until, limit: limit, cursor: cursor, text: textOf(q.Text),
 		index:  conditions{byTenant: q.Tenant, byType: q.Type, bySource: q.Source, byOutcome: string(q.Outcome), byPhase: string(q.Phase)},
-		lookup: conditions{byCorrelation: q.CorrelationID, byRecipient: q.Recipient},
+		lookup: conditions{byEventID: q.ID, byCorrelation: q.CorrelationID, byRecipient: q.Recipient},
 	}, readRow, q.fits)
 }
 
 // fits looks at what is in the row. That one of its messages goes to the recipient
 // is known from the hash in the lookup, which is half of that of the address.
 func (q Query) fits(r Row) bool {
-	return fits(q.Tenant, r.Tenant) && fits(q.Type, r.Type) &&
+	return fits(q.ID, r.EventID) && fits(q.Tenant, r.Tenant) && fits(q.Type, r.Type) &&
 		fits(q.Outcome, r.Outcome) && fits(q.Phase, r.Phase) &&
 		fits(q.Source, r.Source) && fits(q.CorrelationID, r.CorrelationID) &&
 		(q.Text == "" || mentions(q.Text, r.EventID, r.Type, r.Source, r.CorrelationID, string(r.Cause)))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"time"
@@ -17,29 +18,56 @@ func newEvents(c *cli) *cobra.Command {
 		newEventsList(c), newEventsShow(c), newEventsWhy(c), newEventsTail(c), newEventsTest(c))
 }
 
-func newEventsList(c *cli) *cobra.Command {
-	var q api.EventQuery
-	var since, until, outcome, phase string
-	cmd := &cobra.Command{
-		Use: "list", Short: "List events, newest first", Args: exactly(),
-		Example: "  tidings events list --outcome failed --since 2h",
-	}
+// eventFilter is the flags that choose events: those that fit all of them.
+type eventFilter struct {
+	q                            api.EventQuery
+	since, until, outcome, phase string
+}
+
+func (e *eventFilter) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&q.ID, "id", "", "id that the producer gave")
-	f.StringVar(&q.Tenant, "tenant", "", "tenant")
-	f.StringVar(&q.Type, "type", "", "event type")
-	f.StringVar(&outcome, "outcome", "", "processed, failed, suppressed, no_recipient, no_template or stale")
-	f.StringVar(&phase, "phase", "", "open, claimed, waiting, settled or dead")
-	paging(cmd, &since, &until, &q.Limit, &q.Cursor)
+	f.StringVar(&e.q.ID, "id", "", "id that the producer gave")
+	f.StringVar(&e.q.Tenant, "tenant", "", "tenant")
+	f.StringVar(&e.q.Type, "type", "", "event type")
+	f.StringVar(&e.outcome, "outcome", "", "processed, failed, suppressed, no_recipient, no_template or stale")
+	f.StringVar(&e.phase, "phase", "", "open, claimed, waiting, settled or dead")
+	f.StringVar(&e.q.Source, "source", "", "source, as the producer says it")
+	f.StringVar(&e.q.CorrelationID, "correlation", "", "correlation id")
+	f.StringVar(&e.q.Address, "recipient", "", "address of a recipient of one of its messages")
+	f.StringVar(&e.q.Text, "text", "", "in its id, type, source, correlation id or cause, in any case")
 	complete(cmd, "outcome", names(api.Outcomes())...)
 	complete(cmd, "phase", names(api.Phases())...)
+}
+
+// query returns what the flags say.
+func (e *eventFilter) query() (api.EventQuery, error) {
+	e.q.Outcome, e.q.Phase = api.Outcome(e.outcome), api.Phase(e.phase)
+	return e.q, parseTimes(e.since, &e.q.Since, e.until, &e.q.Until)
+}
+
+func newEventsList(c *cli) *cobra.Command {
+	var filter eventFilter
+	var limit int
+	var cursor string
+	var all bool
+	cmd := &cobra.Command{
+		Use: "list", Short: "List events, newest first", Args: exactly(),
+		Example: "  tidings events list --outcome failed --since 2h\n  tidings events list --recipient ann@example.com --all",
+	}
+	filter.flags(cmd)
+	paging(cmd, &filter.since, &filter.until, &limit, &cursor)
+	cmd.Flags().BoolVar(&all, "all", false, "all that fit, page after page; with --json an event a line")
+	cmd.MarkFlagsMutuallyExclusive("all", "limit")
 	cmd.RunE = c.runs(func(ctx context.Context, _ []string) error {
-		q.Outcome, q.Phase = api.Outcome(outcome), api.Phase(phase)
-		if err := parseTimes(since, &q.Since, until, &q.Until); err != nil {
+		q, err := filter.query()
+		if err != nil {
 			return err
 		}
-		if err := checkLimit(q.Limit); err != nil {
+		if err := checkLimit(limit); err != nil {
 			return err
+		}
+		if q.Limit, q.Cursor = limit, cursor; all {
+			return c.listAllEvents(ctx, q)
 		}
 		return c.listEvents(ctx, q)
 	})
@@ -58,19 +86,70 @@ func (c *cli) listEvents(ctx context.Context, q api.EventQuery) error {
 	case c.json:
 		return c.printJSON(page)
 	}
-	head := []string{"RECEIVED", "KEY", "TENANT", "TYPE", "ID", "OUTCOME", "PHASE", "DELIVERED", "TRIES", "DUPLICATES"}
-	rows := make([][]string, len(page.Items))
-	for i, r := range page.Items {
+	if err := c.table(eventHead(), eventRows(page.Items)); err != nil {
+		return err
+	}
+	c.more(page.Next)
+	return nil
+}
+
+// listAllEvents writes what is chosen as it comes, and holds one page at a time. A
+// page without events is not the end, as long as it names a next one.
+func (c *cli) listAllEvents(ctx context.Context, q api.EventQuery) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	show := c.eventsAsLines()
+	for q.Limit = api.MaxLimit; ; {
+		page, err := client.Events(ctx, q)
+		if err != nil {
+			return err
+		}
+		if err := show(page.Items); err != nil {
+			return err
+		}
+		if q.Cursor = page.Next; q.Cursor == "" {
+			return nil
+		}
+	}
+}
+
+// eventsAsLines returns what writes pages of events below each other.
+func (c *cli) eventsAsLines() func([]api.Row) error {
+	if c.json {
+		enc := json.NewEncoder(c.out)
+		enc.SetEscapeHTML(false)
+		return func(rows []api.Row) error {
+			for _, r := range rows {
+				if err := enc.Encode(r); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	}
+	return func(rows []api.Row) error {
+		if len(rows) == 0 {
+			return nil
+		}
+		return c.table(eventHead(), eventRows(rows)) // each page with a heading, as its columns are its own
+	}
+}
+
+func eventHead() []string {
+	return []string{"RECEIVED", "KEY", "TENANT", "TYPE", "ID", "OUTCOME", "PHASE", "DELIVERED", "TRIES", "DUPLICATES"}
+}
+
+func eventRows(events []api.Row) [][]string {
+	rows := make([][]string, len(events))
+	for i, r := range events {
 		rows[i] = []string{
 			clock(r.ReceivedAt), string(r.Key), r.Tenant, r.Type, r.EventID, standing(r), string(r.Phase),
 			delivered(r.Messages), strconv.Itoa(r.Tries), strconv.Itoa(r.Duplicates),
 		}
 	}
-	if err := c.table(head, rows); err != nil {
-		return err
-	}
-	c.more(page.Next)
-	return nil
+	return rows
 }
 
 // more says how to get the next page.

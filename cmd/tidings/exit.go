@@ -105,7 +105,7 @@ func codeOfStatus(status int) int {
 		return exitUsage
 	case http.StatusNotFound:
 		return exitNotFound
-	case http.StatusConflict, http.StatusForbidden, http.StatusUnauthorized, http.StatusRequestEntityTooLarge:
+	case http.StatusConflict, http.StatusPreconditionFailed, http.StatusForbidden, http.StatusUnauthorized, http.StatusRequestEntityTooLarge:
 		return exitRefused
 	}
 	return exitFailed

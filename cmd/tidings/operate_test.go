@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -186,6 +187,9 @@ func waitForMessage(ts *testscript.TestScript, id, state string) string {
 	client := scriptClient(ts)
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		found, err := client.Event(context.Background(), id, "")
+		if p, ok := errors.AsType[*api.ProblemError](err); ok && p.Status == http.StatusNotFound {
+			continue // not in the ledger yet
+		}
 		ts.Check(err)
 		for _, m := range found.Messages {
 			if string(m.State) == state {

@@ -20,6 +20,8 @@ type ConflictError struct {
 	Standing string
 	// Why is what else stands against it, or empty.
 	Why string
+	// Changed says that the letter does not have the sequence that [Target] names.
+	Changed bool
 }
 
 // Error implements error. It does not name the event.

@@ -119,7 +119,11 @@ func (d *Desk) letter(ctx context.Context, t Target) (event.Letter, uint64, erro
 		return event.Letter{}, 0, fmt.Errorf("read the dead letter: %w", err)
 	}
 	if t.Sequence != 0 && t.Sequence != at {
-		return event.Letter{}, 0, d.conflict(ctx, letter.Tenant, letter.Key, anotherLetter)
+		err := d.conflict(ctx, letter.Tenant, letter.Key, anotherLetter)
+		if c, ok := errors.AsType[*ConflictError](err); ok {
+			c.Changed = true
+		}
+		return event.Letter{}, 0, err
 	}
 	return letter, at, nil
 }

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"strings"
 
 	"tidings/streams/event"
 )
@@ -99,6 +100,15 @@ func (p *Planner) Plan(key event.Key, e event.Envelope) (Plan, error) {
 		out.Fact.Messages = append(out.Fact.Messages, m.PlannedMessage)
 	}
 	return out, nil
+}
+
+// Recipient returns how an address is known in histories, whichever channel it was
+// told on: without a display name, in any case and with blanks around it.
+func (p *Planner) Recipient(address string) event.Recipient {
+	if bare, ok := mailbox(strings.TrimSpace(address)); ok {
+		address = bare
+	}
+	return event.NewRecipient(p.o.Secret, address)
 }
 
 // nothing says why there are no messages: nobody to tell if any route got as

@@ -72,14 +72,15 @@ func (e *ProblemError) Error() string {
 	return text
 }
 
-// EventQuery chooses ledger rows: those of a query, and with the id that a
-// producer gave, if it is set.
+// EventQuery chooses ledger rows: those of a query, and of an address that one of
+// their messages goes to, if it is set.
 type EventQuery struct {
 	store.Query
-	ID string
+	Address string
 }
 
-// Events returns a page of ledger rows, newest first.
+// Events returns a page of ledger rows, newest first. The hash of a recipient, which
+// a client cannot know, is not sent: the address is.
 func (c *Client) Events(ctx context.Context, q EventQuery) (store.Page[store.Row], error) {
 	v := values{}
 	v.set("id", q.ID)
@@ -87,8 +88,19 @@ func (c *Client) Events(ctx context.Context, q EventQuery) (store.Page[store.Row
 	v.set("type", q.Type)
 	v.set("outcome", string(q.Outcome))
 	v.set("phase", string(q.Phase))
+	v.set("source", q.Source)
+	v.set("correlation_id", q.CorrelationID)
+	v.set("text", q.Text)
 	v.page(q.Since, q.Until, q.Limit, q.Cursor)
-	return get[store.Page[store.Row]](ctx, c, "/v1/events", v)
+	header := http.Header{}
+	if q.Address != "" {
+		header.Set(RecipientHeader, q.Address)
+	}
+	body, err := c.do(ctx, http.MethodGet, "/v1/events?"+url.Values(v).Encode(), header, nil)
+	if err != nil {
+		return store.Page[store.Row]{}, err
+	}
+	return decode[store.Page[store.Row]](c, body)
 }
 
 // Event returns the event that a key, or an id of a tenant, names. An empty

@@ -48,7 +48,8 @@ func (c Change) change() letters.Change {
 
 func (s *Server) registerEdit(api huma.API) {
 	errs := []int{
-		http.StatusBadRequest, http.StatusNotFound, http.StatusConflict, http.StatusUnprocessableEntity, http.StatusServiceUnavailable,
+		http.StatusBadRequest, http.StatusNotFound, http.StatusConflict, http.StatusPreconditionFailed, http.StatusUnprocessableEntity,
+		http.StatusServiceUnavailable,
 	}
 	huma.Register(api, huma.Operation{
 		OperationID: "edit-dead-letter", Method: http.MethodPost, Path: "/v1/deadletters/{key}/edit", Tags: []string{"dead letters"},

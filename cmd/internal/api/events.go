@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -26,16 +27,24 @@ type History struct {
 	Next  uint64        `json:"next,omitempty"`
 }
 
+// RecipientHeader has the address whose events are listed. It is no parameter of the
+// URL, which logs and proxies keep; the server compares its hash.
+const RecipientHeader = "Tidings-Recipient"
+
 type eventsInput struct {
-	ID      string    `query:"id" doc:"id that the producer gave; several events may have it"`
-	Tenant  string    `query:"tenant"`
-	Type    string    `query:"type" doc:"event type"`
-	Outcome string    `query:"outcome" enum:"processed,failed,suppressed,no_recipient,no_template,stale"`
-	Phase   string    `query:"phase" enum:"open,claimed,waiting,settled,dead"`
-	Since   time.Time `query:"since" doc:"stored then or later"`
-	Until   time.Time `query:"until" doc:"stored before"`
-	Limit   int       `query:"limit" minimum:"1" maximum:"1000" default:"50"`
-	Cursor  string    `query:"cursor" doc:"next of the page before, of the same query"`
+	ID            string    `query:"id" doc:"id that the producer gave; several events may have it"`
+	Tenant        string    `query:"tenant"`
+	Type          string    `query:"type" doc:"event type"`
+	Outcome       string    `query:"outcome" enum:"processed,failed,suppressed,no_recipient,no_template,stale"`
+	Phase         string    `query:"phase" enum:"open,claimed,waiting,settled,dead"`
+	Source        string    `query:"source" doc:"where the producer says that it comes from"`
+	CorrelationID string    `query:"correlation_id"`
+	Text          string    `query:"text" maxLength:"200" doc:"in its id, type, source, correlation id or cause, in any case"`
+	Since         time.Time `query:"since" doc:"stored then or later"`
+	Until         time.Time `query:"until" doc:"stored before"`
+	Limit         int       `query:"limit" minimum:"1" maximum:"1000" default:"50"`
+	Cursor        string    `query:"cursor" doc:"next of the page before, of the same query"`
+	Recipient     string    `header:"Tidings-Recipient" doc:"address of a recipient of one of its messages: a header, so that no log of URLs holds it. It is hashed, and not kept"`
 }
 
 type eventInput struct {
@@ -56,6 +65,8 @@ func (s *Server) registerEvents(api huma.API) {
 	huma.Register(api, huma.Operation{
 		OperationID: "list-events", Method: http.MethodGet, Path: "/v1/events", Tags: []string{"events"},
 		Summary: "Ledger rows, newest first",
+		Description: "Every condition that is given must fit. A page is bounded by work, too: one with few rows or none has a next " +
+			"where there may be more.",
 	}, s.listEvents)
 	huma.Register(api, huma.Operation{
 		OperationID: "get-event", Method: http.MethodGet, Path: "/v1/events/{id}", Tags: []string{"events"},
@@ -71,41 +82,21 @@ func (s *Server) registerEvents(api huma.API) {
 
 func (s *Server) listEvents(_ context.Context, in *eventsInput) (*answer[store.Page[store.Row]], error) {
 	q := store.Query{
-		Tenant: in.Tenant, Type: in.Type, Outcome: event.Outcome(in.Outcome), Phase: event.Phase(in.Phase),
+		ID: in.ID, Tenant: in.Tenant, Type: in.Type, Outcome: event.Outcome(in.Outcome), Phase: event.Phase(in.Phase),
+		Source: in.Source, CorrelationID: in.CorrelationID, Text: in.Text,
 		Since: in.Since, Until: in.Until, Limit: in.Limit, Cursor: in.Cursor,
 	}
-	if in.ID != "" {
-		return s.eventsWithID(in.ID, q)
+	if address := strings.TrimSpace(in.Recipient); address != "" {
+		if s.Planner == nil {
+			return nil, unavailable("events cannot be found by an address here")
+		}
+		q.Recipient = s.Planner.Recipient(address).Hash
 	}
 	page, err := s.Ledger.Events(q)
 	if err != nil {
 		return nil, s.failure(err)
 	}
 	return &answer[store.Page[store.Row]]{page}, nil
-}
-
-// eventsWithID lists the events of one id that fit the other conditions. They
-// are few, so they are one page, and none is an answer too.
-func (s *Server) eventsWithID(id string, q store.Query) (*answer[store.Page[store.Row]], error) {
-	rows, err := s.Ledger.FindID(id, q.Tenant)
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return nil, s.failure(err)
-	}
-	page := store.Page[store.Row]{Items: []store.Row{}}
-	for _, r := range rows {
-		if fits(q, r) && len(page.Items) < q.Limit {
-			page.Items = append(page.Items, r)
-		}
-	}
-	return &answer[store.Page[store.Row]]{page}, nil
-}
-
-func fits(q store.Query, r store.Row) bool {
-	return (q.Type == "" || q.Type == r.Type) &&
-		(q.Outcome == "" || q.Outcome == r.Outcome) &&
-		(q.Phase == "" || q.Phase == r.Phase) &&
-		(q.Since.IsZero() || !r.ReceivedAt.Before(q.Since)) &&
-		(q.Until.IsZero() || r.ReceivedAt.Before(q.Until))
 }
 
 func (s *Server) getEvent(_ context.Context, in *eventInput) (*answer[Event], error) {

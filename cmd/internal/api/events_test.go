@@ -43,9 +43,12 @@ func TestEvents(t *testing.T) {
 		require.Empty(t, list(api.EventQuery{Query: store.Query{Outcome: event.Stale}}))
 		require.ElementsMatch(t, []string{"order-5", "order-4"}, list(api.EventQuery{Query: store.Query{Since: storetest.Start.Add(2 * time.Second)}}))
 		require.ElementsMatch(t, []string{"order-1", "order-0"}, list(api.EventQuery{Query: store.Query{Until: storetest.Start.Add(time.Second)}}))
-		require.Equal(t, []string{"order-3"}, list(api.EventQuery{ID: "order-3"}))
-		require.Empty(t, list(api.EventQuery{ID: "order-3", Query: store.Query{Outcome: event.Processed}}))
-		require.Empty(t, list(api.EventQuery{ID: "order-3", Query: store.Query{Tenant: "a"}}))
+		require.Equal(t, []string{"order-3"}, list(api.EventQuery{Query: store.Query{ID: "order-3"}}))
+		require.Empty(t, list(api.EventQuery{Query: store.Query{ID: "order-3", Outcome: event.Processed}}))
+		require.Empty(t, list(api.EventQuery{Query: store.Query{ID: "order-3", Tenant: "a"}}))
+		require.Equal(t, []string{"order-3"}, list(api.EventQuery{Query: store.Query{Text: "DER-3"}}))
+		require.Empty(t, list(api.EventQuery{Query: store.Query{Source: "nowhere"}}))
+		require.Empty(t, list(api.EventQuery{Query: store.Query{CorrelationID: "none"}}))
 	})
 	t.Run("pages follow each other without gap or repeat", func(t *testing.T) {
 		seen := map[string]bool{}

@@ -64,7 +64,9 @@ func (s *Server) registerOperate(api huma.API) {
 		Description: "It is the next generation of the same event: what was delivered is not sent again, and nothing is published anew. " +
 			"The letter stays in the list until that generation has ended. A delivery that could not become an event is handed in again: " +
 			"if it comes in now its letter is removed, and if it is refused again (409 urn:tidings:refused) it stays. Of two requests at once one wins; the other is told who did what (409).",
-		Errors: []int{http.StatusBadRequest, http.StatusNotFound, http.StatusConflict, http.StatusServiceUnavailable},
+		Errors: []int{
+			http.StatusBadRequest, http.StatusNotFound, http.StatusConflict, http.StatusPreconditionFailed, http.StatusServiceUnavailable,
+		},
 	}, s.requeue)
 	huma.Register(api, huma.Operation{
 		OperationID: "discard-dead-letter", Method: http.MethodPost, Path: "/v1/deadletters/{key}/discard", Tags: []string{"dead letters"},
@@ -72,7 +74,8 @@ func (s *Server) registerOperate(api huma.API) {
 		Description: "Nothing more is sent of its event: what was not delivered counts as failed. The letter is removed, and its payload with it; " +
 			"the history stays, with operator and reason.",
 		Errors: []int{
-			http.StatusBadRequest, http.StatusNotFound, http.StatusConflict, http.StatusPreconditionRequired, http.StatusServiceUnavailable,
+			http.StatusBadRequest, http.StatusNotFound, http.StatusConflict, http.StatusPreconditionFailed,
+			http.StatusPreconditionRequired, http.StatusServiceUnavailable,
 		},
 	}, s.discard)
 }
@@ -173,6 +176,8 @@ func (s *Server) notDone(err error, key event.Key) error {
 	switch {
 	case refused:
 		return problem(http.StatusConflict, "refused", err.Error())
+	case lost && conflict.Changed:
+		return problem(http.StatusPreconditionFailed, "changed", err.Error(), deed(conflict)...)
 	case lost:
 		return problem(http.StatusConflict, "conflict", err.Error(), deed(conflict)...)
 	case errors.Is(err, letters.ErrPayload):

@@ -76,8 +76,8 @@ func TestRequeueOfADeadLetter(t *testing.T) {
 		require.Contains(t, problem(t, w.ask(http.MethodPost, path, `{}`, "Content-Type", "application/json"), http.StatusBadRequest),
 			"name the operator (header Tidings-Operator)")
 	})
-	t.Run("of another letter than the one that was looked at is a conflict", func(t *testing.T) {
-		require.Contains(t, problem(t, w.ask(http.MethodPost, path, `{}`, "Tidings-Operator", "ann", "If-Match", `"99"`), http.StatusConflict),
+	t.Run("of another letter than the one that was looked at fails", func(t *testing.T) {
+		require.Contains(t, problem(t, w.ask(http.MethodPost, path, `{}`, "Tidings-Operator", "ann", "If-Match", `"99"`), http.StatusPreconditionFailed),
 			"it is another letter than the one that was looked at")
 		problem(t, w.ask(http.MethodPost, path, `{}`, "Tidings-Operator", "ann", "If-Match", `"x"`), http.StatusBadRequest)
 	})
@@ -185,9 +185,10 @@ func TestEditOfADeadLetter(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, bytes.Equal(large, letter.Edit.Data))
 	})
-	t.Run("of a letter that somebody else has edited is a conflict", func(t *testing.T) {
+	t.Run("of a letter that somebody else has edited fails", func(t *testing.T) {
 		_, err := w.client.Edit(t.Context(), ref.Key, tag, "", data([]byte(`{"n":3}`)))
 		require.ErrorContains(t, err, "it is another letter than the one that was looked at; ann requeued it as generation 1")
+		refused(t, err, http.StatusPreconditionFailed, "changed")
 	})
 }
 
@@ -204,8 +205,9 @@ func TestDiscardOfADeadLetter(t *testing.T) {
 		problem(t, w.ask(http.MethodPost, path, `{}`, "Tidings-Operator", "ann", "If-Match", tag), http.StatusUnprocessableEntity)
 		problem(t, w.ask(http.MethodPost, path, `{"reason":" "}`, "Tidings-Operator", "ann", "If-Match", tag), http.StatusBadRequest)
 	})
-	t.Run("of another letter is a conflict", func(t *testing.T) {
+	t.Run("of another letter fails", func(t *testing.T) {
 		_, err := w.client.Discard(t.Context(), ref.Key, `"99"`, "a test")
+		refused(t, err, http.StatusPreconditionFailed, "changed")
 		require.ErrorContains(t, err, "it is another letter than the one that was looked at")
 	})
 	t.Run("removes it, and a second finds it gone", func(t *testing.T) {
@@ -257,4 +259,12 @@ func TestRetryOfAMessage(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 2, done.Generation)
 	})
+}
+
+func refused(t *testing.T, err error, status int, name string) {
+	t.Helper()
+	var p *api.ProblemError
+	require.ErrorAs(t, err, &p)
+	require.Equal(t, status, p.Status)
+	require.Equal(t, name, p.Name)
 }

@@ -15,6 +15,9 @@
 //   - What is read is the ledger, a projection: it may lag behind the log by a
 //     moment. What an operator wants done is decided by the log, and recorded with
 //     the name in the header Tidings-Operator.
+//   - Every answer in JSON to a GET has an ETag, and a request with If-None-Match is
+//     answered with 304 while nothing has changed. What is done to a dead letter can be
+//     made to depend on the letter's by If-Match: 412 if it is another by now.
 //   - Requests are bounded in size, headers and time. A browser's request from
 //     another origin is refused.
 //
@@ -80,7 +83,8 @@ type Options struct {
 	// Desk returns where operators deal with dead letters, nil while the log is not
 	// open. It may be nil, for never.
 	Desk func() *letters.Desk
-	// Planner plans tests. It may be nil: then they are not available.
+	// Planner plans tests, and knows recipients. It may be nil: then there are no tests,
+	// and nothing is found by an address.
 	Planner Planner
 	// Parts says of every part whether work moves through it. It is asked by
 	// /readyz, so it answers at once. None means ready.
@@ -204,15 +208,16 @@ func (s *Server) routes() (http.Handler, error) {
 		return nil, fmt.Errorf("api: describe: %w", err)
 	}
 	mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/openapi+json")
+		w.Header().Set("Content-Type", openapiType)
+		w.WriteHeader(http.StatusOK)
 		_, _ = w.Write(spec)
 	})
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		writeProblem(w, problem(http.StatusNotFound, "no-endpoint",
-			fmt.Sprintf("there is no endpoint %s %s: GET /openapi.json lists them", r.Method, r.URL.Path)))
-	})
-	return s.guard(mux), nil
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { noEndpoint(w, r, methodsAt(mux, r)) })
+	return s.guard(tagged(canonical(mux))), nil
 }
+
+// openapiType is the type of the description.
+const openapiType = "application/openapi+json"
 
 // description is the head of the OpenAPI document. The library's own routes are
 // left out: its documentation page loads scripts from elsewhere, and its

@@ -17,11 +17,13 @@ import (
 	"tidings/streams/event"
 )
 
-// Planner plans tests. [plan.Planner] is one.
+// Planner plans tests, and knows recipients. [plan.Planner] is one.
 type Planner interface {
 	Plan(key event.Key, e event.Envelope) (plan.Plan, error)
 	// CheckTest says why a test cannot reach its address.
 	CheckTest(e event.Envelope) error
+	// Recipient returns how an address is known in histories.
+	Recipient(address string) event.Recipient
 	// Sample returns what there is for a test of a route.
 	Sample(route string) (plan.Sample, error)
 }

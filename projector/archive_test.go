@@ -2,6 +2,7 @@ package projector_test
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"testing"
@@ -87,4 +88,34 @@ func TestALedgerIsMadeAnewFromAnExport(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, found.Replaced)
 	require.Equal(t, want, digest(t, ledger))
+}
+
+func TestAnExportIsOfOneMomentWhileTheLogGrows(t *testing.T) {
+	server := streamstest.NewServer(t)
+	w := newWriter(t, server)
+	before := w.write(t, history(1))
+	log := server.Log()
+	grown := make(chan struct{})
+	stop := streamstest.Run(t, func(ctx context.Context) error {
+		for i := 0; ctx.Err() == nil; i++ {
+			ref := storetest.Ref("acme", 1000+i)
+			if _, err := log.Outcomes.Append(ctx, event.NewRecord(ref, event.State{}, storetest.Start, event.Settled{}), 0); err != nil {
+				return ctx.Err()
+			}
+			if i == 10 {
+				close(grown)
+			}
+		}
+		return ctx.Err()
+	})
+	<-grown
+	f := exported(t, w.log)
+	stop()
+	last := f.Header().Streams[1].Last
+	require.Greater(t, last, before)
+	live, err := w.log.Outcomes.Info(t.Context())
+	require.NoError(t, err)
+	require.Less(t, last, live.Last)
+	require.Equal(t, last, f.End().Streams[1].At)
+	require.Equal(t, last, f.End().Streams[1].Entries)
 }

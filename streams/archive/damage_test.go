@@ -12,6 +12,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/stretchr/testify/require"
@@ -239,6 +240,15 @@ func TestAnExportGoesOnOnlyWithTheSameLog(t *testing.T) {
 			require.EqualValues(t, 25_000, end.Entries())
 		})
 	}
+}
+
+func TestADiskThatCannotBeReadIsNoDamage(t *testing.T) {
+	file := export(t, small())
+	broken := errors.New("input/output error")
+	_, err := archive.Receive(io.MultiReader(bytes.NewReader(file[:600]), iotest.ErrReader(broken)), nil, nil)
+	require.ErrorIs(t, err, broken)
+	_, damaged := errors.AsType[*archive.DamageError](err)
+	require.False(t, damaged)
 }
 
 func TestResume(t *testing.T) {

@@ -190,6 +190,8 @@ func (r *reader) unread(err error) error {
 		return r.damage(errNoFrame)
 	case errors.Is(r.frame.err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return r.cut("a frame is not whole")
+	case r.frame.err != nil && !errors.Is(r.frame.err, io.EOF):
+		return fmt.Errorf("read it: %w", r.frame.err) // the disk or the network, and not what was written
 	case errors.Is(err, io.EOF):
 		return r.damage(errors.New("a frame ends inside a line"))
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,6 +21,8 @@ import (
 	"tidings/store"
 	"tidings/streams"
 	"tidings/streams/archive"
+	"tidings/streams/embedded"
+	"tidings/streams/event"
 )
 
 // A process that imports under test is this test binary, started again with childFile
@@ -78,16 +81,6 @@ func (w *world) moved() config.Config {
 	return conf
 }
 
-func (w *world) digestOf(data string) string {
-	w.Helper()
-	s, err := store.Open(filepath.Join(data, "ledger.db"), store.Options{})
-	require.NoError(w, err)
-	defer s.Close()
-	d, err := s.Digest()
-	require.NoError(w, err)
-	return d
-}
-
 func TestAnInstanceIsMovedByAnExport(t *testing.T) {
 	const n = 30
 	w := newWorld(t, nil)
@@ -101,7 +94,7 @@ func TestAnInstanceIsMovedByAnExport(t *testing.T) {
 	require.Equal(t, n, w.hooks.Count())
 	file, err := archive.Open(path)
 	require.NoError(t, err)
-	digest := w.digestOf(w.conf.Data)
+	digest := w.digest()
 	old := w.conf
 
 	t.Run("an export of the stopped one is the same", func(t *testing.T) {
@@ -127,7 +120,7 @@ func TestAnInstanceIsMovedByAnExport(t *testing.T) {
 		client, stop := w.start()
 		w.rows(client, n)
 		stop()
-		require.Equal(t, digest, w.digestOf(w.conf.Data))
+		require.Equal(t, digest, w.digest())
 
 		client, _ = w.start()
 		for i := range n {
@@ -161,6 +154,67 @@ func TestAnInstanceIsMovedByAnExport(t *testing.T) {
 	})
 }
 
+func TestAnEventThatWasUnderWayComesBackWithoutItsPayload(t *testing.T) {
+	asked, release := make(chan struct{}, 1), make(chan struct{})
+	w := newWorld(t, map[string]http.HandlerFunc{"/slow": func(http.ResponseWriter, *http.Request) {
+		asked <- struct{}{}
+		<-release
+	}})
+	client, stop := w.start()
+	w.post(client, "under way", "/slow")
+	<-asked
+	path := w.exportOf(client.Export(t.Context(), nil))
+	close(release)
+	w.rows(client, 1)
+	stop()
+	file, err := archive.Open(path)
+	require.NoError(t, err)
+
+	conf := w.moved()
+	instance, err := os.ReadFile(filepath.Join(w.conf.Data, "instance")) // its claims are over, without waiting
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(conf.Data, "instance"), instance, 0o600))
+	_, _, err = app.Import(t.Context(), app.ImportOptions{Config: conf, File: file, Confirm: yes})
+	require.NoError(t, err)
+	w.conf = conf
+	client, _ = w.start()
+	w.eventually("it is a dead letter that says why", func() bool {
+		letters, err := client.DeadLetters(t.Context(), store.LetterQuery{})
+		return err == nil && len(letters.Items) == 1 && letters.Items[0].Cause == event.CauseEventMissing
+	})
+	require.Equal(t, 1, w.hooks.Count(), "and nobody was asked again")
+}
+
+func TestAnExportIsImportedIntoAServerOfOnesOwn(t *testing.T) {
+	w := newWorld(t, nil)
+	client, stop := w.start()
+	w.post(client, "1", "/ok")
+	w.rows(client, 1)
+	path := w.exportOf(client.Export(t.Context(), nil))
+	stop()
+	file, err := archive.Open(path)
+	require.NoError(t, err)
+	server, err := embedded.Start(context.WithoutCancel(t.Context()), embedded.Options{StoreDir: t.TempDir(), Listen: "127.0.0.1:0"})
+	require.NoError(t, err)
+	t.Cleanup(server.Shutdown)
+
+	digest := w.digest()
+	w.conf = w.moved()
+	w.conf.Override("nats.url", server.ClientURL())
+	_, done, err := app.Import(t.Context(), app.ImportOptions{Config: w.conf, File: file, Confirm: yes})
+	require.NoError(t, err)
+	require.True(t, done)
+	client, stop = w.start()
+	w.rows(client, 1)
+	stop()
+	require.Equal(t, digest, w.digest())
+	_, _, err = app.Import(t.Context(), app.ImportOptions{Config: w.conf, File: file, Confirm: yes})
+	require.ErrorIs(t, err, streams.ErrNotEmpty)
+	end, err := app.ExportStopped(t.Context(), w.conf, nil, io.Discard, archive.Options{})
+	require.NoError(t, err)
+	require.Equal(t, file.End().Entries(), end.Entries())
+}
+
 func TestAnImportIsKilledAnywhereAndGoesOn(t *testing.T) {
 	const n = 40
 	w := newWorld(t, nil)
@@ -171,7 +225,7 @@ func TestAnImportIsKilledAnywhereAndGoesOn(t *testing.T) {
 	w.rows(client, n)
 	path := w.exportOf(client.Export(t.Context(), nil))
 	stop()
-	digest := w.digestOf(w.conf.Data)
+	digest := w.digest()
 	for _, at := range []int{1, 2, 17, 40, 79, 80} {
 		t.Run(fmt.Sprint("after ", at), func(t *testing.T) {
 			conf := w.moved()
@@ -198,7 +252,7 @@ func TestAnImportIsKilledAnywhereAndGoesOn(t *testing.T) {
 			client, stop := w.start()
 			w.rows(client, n)
 			stop()
-			require.Equal(t, digest, w.digestOf(conf.Data))
+			require.Equal(t, digest, w.digest())
 		})
 	}
 	require.Equal(t, n, w.hooks.Count())

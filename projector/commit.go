@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
 
 	"tidings/store"
+	"tidings/streams"
 )
 
 // batchBytes bounds one transaction beside the number of its entries.
@@ -74,11 +76,15 @@ func (f *follower) commit(ctx context.Context, batch []item, before, after store
 // and nobody who only follows would notice. It does so when ctx is done, too,
 // because what was seen before a gap or before the end is worth keeping.
 func (f *follower) tryCommit(ctx context.Context, batch []item, before, after store.Checkpoint) error {
-	if _, err := f.verify(context.WithoutCancel(ctx), before); err != nil {
+	info, err := f.verify(context.WithoutCancel(ctx), before)
+	if err != nil {
 		f.progress.asking(fmt.Sprintf("cannot verify %s: %v", f.name, err))
 		return err
 	}
-	problems, err := f.write(batch, after)
+	problems, err := f.write(batch, info.Gaps, after)
+	if halt, ok := errors.AsType[*HaltError](err); ok {
+		return f.commitUpTo(ctx, halt, batch, before)
+	}
 	if err != nil {
 		f.progress.writing(fmt.Sprintf("cannot write the ledger: %v", err))
 		return err
@@ -94,11 +100,34 @@ type problem struct {
 	what     string
 }
 
-func (f *follower) write(batch []item, c store.Checkpoint) ([]problem, error) {
+// commitUpTo writes what came before the entry over which it halts, and returns the
+// halt.
+func (f *follower) commitUpTo(ctx context.Context, halt *HaltError, batch []item, before store.Checkpoint) error {
+	n := slices.IndexFunc(batch, func(i item) bool { return i.Sequence >= halt.Sequence })
+	if n <= 0 {
+		return halt
+	}
+	after := before
+	after.Sequence, after.Fingerprint = batch[n-1].Sequence, fingerprint(batch[n-1].Entry)
+	if err := f.tryCommit(ctx, batch[:n], before, after); err != nil {
+		return err
+	}
+	return halt
+}
+
+// write returns a *[HaltError] if an entry cannot be folded or the file is damaged.
+// It has written nothing then.
+func (f *follower) write(batch []item, gaps []streams.Gap, c store.Checkpoint) ([]problem, error) {
 	var problems []problem
 	err := f.store.Update(func(tx *store.Tx) error {
 		for _, i := range batch {
-			what, err := i.apply(tx)
+			if g, ok := skippedBy(gaps, i.Sequence); ok {
+				i = i.skipped(g)
+			}
+			what, err := i.apply(tx, gaps)
+			if bad, ok := errors.AsType[*unfoldable](err); ok {
+				return unfolded(f.name, i, bad.problem)
+			}
 			if err != nil {
 				return fmt.Errorf("entry %d of %s: %w", i.Sequence, f.name, err)
 			}
@@ -108,6 +137,9 @@ func (f *follower) write(batch []item, c store.Checkpoint) ([]problem, error) {
 		}
 		return tx.Checkpoint(c)
 	})
+	if errors.Is(err, store.ErrDamaged) {
+		return nil, damagedFile(f.name, c.Sequence, err)
+	}
 	return problems, err
 }
 

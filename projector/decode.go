@@ -13,18 +13,35 @@ import (
 // item is a decoded entry on its way into the store.
 type item struct {
 	streams.Entry
-	// apply writes the item. It returns what is suspicious about it, if
-	// anything is.
-	apply func(*store.Tx) (problem string, err error)
+	tenant string    // as its header says, encoded
+	key    event.Key // that it says it is about, if any
+	kind   event.Kind
+	// apply writes the item, where operators accepted the gaps. It returns what is
+	// suspicious about it, if anything is, and an [unfoldable] if it cannot be folded.
+	apply func(tx *store.Tx, gaps []streams.Gap) (problem string, err error)
 }
 
-func newItem(e streams.Entry, apply func(*store.Tx) (string, error)) item {
-	e.Header = nil // nothing more is read from it
-	return item{Entry: e, apply: apply}
+func newItem(e streams.Entry, apply func(*store.Tx, []streams.Gap) (string, error)) item {
+	i := item{
+		Entry: e, apply: apply, key: keyOf(e),
+		tenant: e.Header.Get(streams.HeaderTenant), kind: event.Kind(e.Header.Get(streams.HeaderKind)),
+	}
+	i.Header = nil // nothing more is read from it
+	return i
 }
 
-// decodeOutcome reads an entry of OUTCOMES. It never fails: what it does not
-// understand is kept as it is.
+// skipped returns the item that keeps the entry as it is, by an operator's word. What
+// is kept follows from that and the entry alone, whenever it is folded.
+func (i item) skipped(g streams.Gap) item {
+	kept := store.Unknown{Subject: i.Subject, Problem: "this cannot be folded, and is skipped by the word of " + g.Accepted, Data: i.Data}
+	i.apply = func(tx *store.Tx, _ []streams.Gap) (string, error) {
+		return "", tx.Unknown(store.Place{Sequence: i.Sequence, Time: i.Time}, i.key, i.kind, kept)
+	}
+	return i
+}
+
+// decodeOutcome reads an entry of OUTCOMES. It never fails: what a later version
+// wrote is kept as it is, and what cannot be read says so when it is applied.
 func decodeOutcome(e streams.Entry) item {
 	kind := event.Kind(e.Header.Get(streams.HeaderKind))
 	place := store.Place{Sequence: e.Sequence, Time: e.Time}
@@ -32,39 +49,66 @@ func decodeOutcome(e streams.Entry) item {
 	case event.KindDuplicate:
 		var d event.Duplicate
 		if err := json.Unmarshal(e.Data, &d); err != nil || !event.Key(d.ID).Valid() || !d.Event.Key.Valid() {
-			return unknown(e, kind, "this is not a duplicate, although its header says so")
+			return refused(e, "this is not a duplicate, although its header says so")
 		}
-		return newItem(e, func(tx *store.Tx) (string, error) { return "", tx.Duplicate(place, d) })
+		return newItem(e, func(tx *store.Tx, _ []streams.Gap) (string, error) { return "", tx.Duplicate(place, d) })
 	case event.KindReplay: // no event's: kept to be shown
-		return newItem(e, func(tx *store.Tx) (string, error) {
-			return "", tx.Unknown(place, "", kind, store.Unknown{Subject: e.Subject, Problem: "an entry of a replay plan", Data: e.Data})
-		})
+		var r event.Replay
+		if err := json.Unmarshal(e.Data, &r); err != nil || r.ID == "" {
+			return refused(e, "this is not of a replay plan, although its header says so")
+		}
+		return newItem(e, func(tx *store.Tx, _ []streams.Gap) (string, error) { return "", tx.Replay(place, r) })
+	case event.KindSkip:
+		var skip event.Skip
+		if err := json.Unmarshal(e.Data, &skip); err != nil || skip.ID == "" || skip.Event != "" && !skip.Event.Valid() {
+			return refused(e, "this is not an operator's word to skip an entry, although its header says so")
+		}
+		return newItem(e, func(tx *store.Tx, _ []streams.Gap) (string, error) { return "", tx.Skip(place, skip) })
 	case event.KindOperation:
 		var op event.Operation
 		if err := json.Unmarshal(e.Data, &op); err != nil || op.ID == "" || !op.Letter.Key.Valid() || op.Event != "" && !op.Event.Valid() {
-			return unknown(e, kind, "this is not an operation, although its header says so")
+			return refused(e, "this is not an operation, although its header says so")
 		}
-		return newItem(e, func(tx *store.Tx) (string, error) { return "", tx.Operation(place, op) })
+		return newItem(e, func(tx *store.Tx, _ []streams.Gap) (string, error) { return "", tx.Operation(place, op) })
 	case event.KindOpened, event.KindClaimed, event.KindWaiting, event.KindSettled, event.KindDead, event.KindLate:
-		r, parts, err := event.DecodeParts(e.Data)
-		if err != nil {
-			return unknown(e, kind, err.Error())
-		}
-		return newItem(e, func(tx *store.Tx) (string, error) { return applyRecord(tx, place, r, parts) })
+		return decodeRecord(e, kind, place)
 	}
-	return unknown(e, kind, "")
+	return unknown(e, kind)
 }
 
-// unknown keeps an entry as it is. It is suspicious if there is a problem with
-// it beyond being of a kind that this version does not know.
-func unknown(e streams.Entry, kind event.Kind, problem string) item {
-	kept := store.Unknown{Subject: e.Subject, Problem: problem, Data: e.Data}
-	if problem == "" {
-		kept.Problem = fmt.Sprintf("this version does not know the kind %q", kind)
+func decodeRecord(e streams.Entry, kind event.Kind, place store.Place) item {
+	r, parts, err := event.DecodeParts(e.Data)
+	switch {
+	case err != nil:
+		return refused(e, err.Error())
+	case !strings.HasSuffix(e.Subject, "."+string(r.Event.Key)):
+		return refused(e, fmt.Sprintf("record %s of event %s is under the subject %s", r.ID, r.Event.Key, e.Subject))
+	case r.Kind != kind:
+		return refused(e, fmt.Sprintf("record %s is of the kind %q, and its header says %q", r.ID, r.Kind, kind))
 	}
-	return newItem(e, func(tx *store.Tx) (string, error) {
-		place := store.Place{Sequence: e.Sequence, Time: e.Time}
-		return problem, tx.Unknown(place, keyOf(e), kind, kept)
+	return newItem(e, func(tx *store.Tx, gaps []streams.Gap) (string, error) {
+		return "", applyRecord(tx, gaps, place, r, parts)
+	})
+}
+
+// unfoldable is why an entry cannot be folded, although it is of a kind that this
+// version knows.
+type unfoldable struct{ problem string }
+
+// Error implements error.
+func (u *unfoldable) Error() string { return u.problem }
+
+// refused is an entry that cannot be folded.
+func refused(e streams.Entry, problem string) item {
+	return newItem(e, func(*store.Tx, []streams.Gap) (string, error) { return "", &unfoldable{problem} })
+}
+
+// unknown keeps an entry of a later version as it is.
+func unknown(e streams.Entry, kind event.Kind) item {
+	kept := store.Unknown{Subject: e.Subject, Problem: fmt.Sprintf("this version does not know the kind %q", kind), Data: e.Data}
+	key := keyOf(e)
+	return newItem(e, func(tx *store.Tx, _ []streams.Gap) (string, error) {
+		return "", tx.Unknown(store.Place{Sequence: e.Sequence, Time: e.Time}, key, kind, kept)
 	})
 }
 
@@ -78,24 +122,34 @@ func keyOf(e streams.Entry) event.Key {
 	return ""
 }
 
-func applyRecord(tx *store.Tx, place store.Place, r event.Record, parts event.Parts) (problem string, err error) {
+// applyRecord applies a record if it follows the one before it.
+func applyRecord(tx *store.Tx, gaps []streams.Gap, place store.Place, r event.Record, parts event.Parts) error {
 	before, err := tx.Row(r.Event.Key)
 	if err != nil {
-		return "", err
+		return err
 	}
-	oldest := tx.Oldest()
-	complete := oldest == 1 || oldest == 0 && place.Sequence == 1
-	return discontinuity(before, place.Sequence, r, complete), tx.RecordParts(place, r, parts)
+	if what := discontinuity(tx, before, place.Sequence, r); what != "" {
+		explained, err := explained(tx, gaps, before, place.Sequence, r)
+		if err != nil {
+			return err
+		}
+		if !explained {
+			return &unfoldable{what}
+		}
+	}
+	return tx.RecordParts(place, r, parts)
 }
 
 // discontinuity says how the record does not follow the one before it, if so.
-// complete says that all entries since the first are in the store.
-func discontinuity(before *store.Row, sequence uint64, r event.Record, complete bool) string {
+func discontinuity(tx *store.Tx, before *store.Row, sequence uint64, r event.Record) string {
 	revision := 0
 	switch {
-	case before == nil && !complete: // older records may have aged out
+	case before == nil && r.State.Revision == 1:
 		return ""
 	case before == nil:
+		if oldest := tx.Oldest(); oldest > 1 || oldest == 0 && sequence > 1 {
+			return "" // older records may have aged out
+		}
 	case before.RecordSequence >= sequence: // seen before
 		return ""
 	default:
@@ -105,6 +159,30 @@ func discontinuity(before *store.Row, sequence uint64, r event.Record, complete 
 		return ""
 	}
 	return fmt.Sprintf("record %s of event %s has revision %d, the one before it has %d", r.ID, r.Event.Key, r.State.Revision, revision)
+}
+
+// explained reports whether it is known why records are missing before this one: it
+// says so itself, an operator passed over some, or they are there and a later version
+// wrote them.
+func explained(tx *store.Tx, gaps []streams.Gap, before *store.Row, sequence uint64, r event.Record) (bool, error) {
+	after, revision := uint64(0), 0
+	if before != nil {
+		after, revision = before.RecordSequence, before.Revision
+	}
+	if r.State.Revision <= revision {
+		return false, nil
+	}
+	for _, f := range r.Facts {
+		if _, ok := f.(event.Restored); ok {
+			return true, nil
+		}
+	}
+	for _, g := range gaps {
+		if !g.Skipped && g.To > after && g.From < sequence {
+			return true, nil
+		}
+	}
+	return tx.UnknownAfter(r.Event.Key, after)
 }
 
 // decodeLetter reads an entry of DEADLETTERS. The payload is not kept. A letter
@@ -121,9 +199,9 @@ func decodeLetter(e streams.Entry) item {
 	}
 	if !line.Key.Valid() {
 		problem = fmt.Sprintf("a letter under subject %s has no key and is not listed", e.Subject)
-		return newItem(e, func(*store.Tx) (string, error) { return problem, nil })
+		return newItem(e, func(*store.Tx, []streams.Gap) (string, error) { return problem, nil })
 	}
-	return newItem(e, func(tx *store.Tx) (string, error) { return problem, tx.Letter(line) })
+	return newItem(e, func(tx *store.Tx, _ []streams.Gap) (string, error) { return problem, tx.Letter(line) })
 }
 
 func unreadable(e streams.Entry, detail string) store.Letter {

@@ -28,6 +28,8 @@ type slice struct {
 	last    uint64
 	gaps    []streams.Gap
 	down    error          // what Info and Entry answer instead
+	horizon time.Duration  // of the entries; 0: never forgotten
+	now     time.Time      // as Info says; zero: nothing ages
 	skips   map[uint64]int // Follow passes over the entry so many times
 	changed chan struct{}  // closed and replaced
 }
@@ -87,10 +89,28 @@ func (s *slice) cut(last uint64, others ...streams.Entry) {
 	})
 }
 
+// AppendSkip and AcceptGap are what [projector.Skipping] wants.
+func (s *slice) AppendSkip(ctx context.Context, skip event.Skip) (uint64, error) {
+	data, err := json.Marshal(skip)
+	e := streams.Entry{
+		Sequence: s.last + 1, Time: skip.At, Subject: "audit.acme", Data: data,
+		Header: nats.Header{streams.HeaderKind: {string(event.KindSkip)}, streams.HeaderKey: {string(skip.Event)}},
+	}
+	s.append(e)
+	return e.Sequence, err
+}
+
+func (s *slice) AcceptGap(_ context.Context, g streams.Gap) error {
+	s.change(func() { s.gaps = append(s.gaps[:len(s.gaps):len(s.gaps)], g) })
+	return nil
+}
+
 func (s *slice) Info(ctx context.Context) (streams.StreamInfo, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return streams.StreamInfo{Created: s.created, First: s.first, Last: s.last, Messages: uint64(len(s.entries)), Gaps: s.gaps}, cmp.Or(ctx.Err(), s.down)
+	return streams.StreamInfo{
+		Created: s.created, First: s.first, Last: s.last, Messages: uint64(len(s.entries)), Gaps: s.gaps, MaxAge: s.horizon, Asked: s.now,
+	}, cmp.Or(ctx.Err(), s.down)
 }
 
 func (s *slice) Entry(ctx context.Context, sequence uint64) (streams.Entry, error) {

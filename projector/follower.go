@@ -48,7 +48,8 @@ func newFollower(
 	}
 }
 
-// run follows until ctx is done. After a halt it only waits for that.
+// run follows until ctx is done. After a halt it only waits for that, or for an
+// operator's word where that is enough.
 func (f *follower) run(ctx context.Context) {
 	pause := backoff.NewExponentialBackOff()
 	pause.InitialInterval, pause.MaxInterval = 100*time.Millisecond, 10*time.Second
@@ -60,8 +61,8 @@ func (f *follower) run(ctx context.Context) {
 			f.progress.halt(halt)
 			f.log.Error("projector halted", "sequence", halt.Sequence, "reason", halt.Reason,
 				"detail", halt.Detail, "remedy", halt.Remedy())
-			<-ctx.Done()
-			return
+			f.untilSkipped(ctx, halt)
+			continue
 		}
 		if ctx.Err() != nil {
 			return

@@ -137,7 +137,7 @@ func (s Status) Ready() bool { return s.Outcomes.Ready && s.DeadLetters.Ready }
 func (s Status) Damaged() string {
 	for _, stream := range []StreamStatus{s.Outcomes, s.DeadLetters} {
 		switch {
-		case stream.Halt != nil:
+		case stream.Halt != nil && stream.Halt.Reason.LogDamaged():
 			return "log and ledger do not fit: " + stream.Halt.Error()
 		case !stream.Compared:
 			return "log and ledger were not compared yet: " + cmp.Or(stream.Reason, "starting")
@@ -157,7 +157,8 @@ type StreamStatus struct {
 	// and fits. Before that, the stream may have lost what the ledger knows.
 	Compared bool   `json:"compared"`
 	Reason   string `json:"reason,omitempty"` // why it is not ready
-	// Halt is set when it halted. It stays so until a restart.
+	// Halt is set when it halted. It stays so until a restart, or until an operator
+	// has it skip the entry that it halted over.
 	Halt *HaltError `json:"halt,omitempty"`
 	// Problems counts the entries that were applied or kept although something
 	// was wrong with them, since the start. Each is in the log.

@@ -138,37 +138,6 @@ func TestWhatIsNotUnderstood(t *testing.T) {
 		require.Equal(t, `this version does not know the kind "annotated"`, history[2].Unknown.Problem)
 		require.Zero(t, w.problems)
 	})
-	t.Run("a record that cannot be read is kept and shown, and counted as a problem", func(t *testing.T) {
-		for name, data := range map[string]string{"no JSON": "{", "no record": "{}"} {
-			t.Run(name, func(t *testing.T) {
-				w := newWorld(t)
-				w.events(t, 1)
-				broken := w.outcomes.entries[1]
-				broken.Data, broken.Sequence = []byte(data), 3
-				w.outcomes.append(broken)
-				s := fold(t, w)
-				row, err := s.Event(ref.Key)
-				require.NoError(t, err)
-				require.Equal(t, uint64(2), row.RecordSequence)
-				history, err := s.History(ref.Key, 0, 0)
-				require.NoError(t, err)
-				require.Equal(t, data, string(history[2].Unknown.Data))
-				require.Equal(t, uint64(1), w.problems)
-			})
-		}
-	})
-	t.Run("a record that does not follow the one before it is applied, and counted as a problem", func(t *testing.T) {
-		w := newWorld(t)
-		w.events(t, 1)
-		r := *w.log.Lines[1].Record
-		r.State.Revision = 7
-		w.log.Lines = append(w.log.Lines, storetest.Line{Sequence: 3, Time: storetest.Start, Record: &r})
-		w.outcomes.append(entryOf(t, w.log.Lines[2]))
-		row, err := fold(t, w).Event(ref.Key)
-		require.NoError(t, err)
-		require.Equal(t, 7, row.Revision)
-		require.Equal(t, uint64(1), w.problems)
-	})
 	t.Run("a letter that cannot be read is listed with what its headers say", func(t *testing.T) {
 		w := newWorld(t)
 		broken := letterEntry(t, 1, ref.Key)

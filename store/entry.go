@@ -13,7 +13,7 @@ type Place struct {
 }
 
 // Entry is one line of the audit: a record without its state, a duplicate, what an
-// operator did about a delivery, or
+// operator did about a delivery or an entry, a part of a replay plan, or
 // something that this version does not understand and keeps as it is.
 type Entry struct {
 	Sequence uint64     `json:"sequence"`  // in OUTCOMES
@@ -32,6 +32,8 @@ type Entry struct {
 
 	Redelivery *Redelivery      `json:"redelivery,omitempty"` // of a duplicate
 	Operation  *event.Operation `json:"operation,omitempty"`  // of an operator, on a delivery
+	Replay     *event.Replay    `json:"replay,omitempty"`     // of a replay plan
+	Skip       *event.Skip      `json:"skip,omitempty"`       // of an operator, on an entry that cannot be folded
 	Unknown    *Unknown         `json:"unknown,omitempty"`    // of anything else
 }
 
@@ -46,7 +48,7 @@ type Redelivery struct {
 }
 
 // Unknown is an entry of a kind that this version does not know, or one that
-// cannot be read. It is shown, and nothing is done about it.
+// an operator skipped. It is shown, and nothing is done about it.
 type Unknown struct {
 	Subject string `json:"subject"`
 	Problem string `json:"problem"` // why it is not understood

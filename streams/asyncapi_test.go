@@ -191,6 +191,7 @@ func TestAsyncAPIHasTheHeadersOfTheStreams(t *testing.T) {
 		"settled":   {recorded(t, l, settle(full, event.State{})), recorded(t, l, claim(bare, event.State{}))},
 		"duplicate": {doubled(t, l, full, event.StageBridge), doubled(t, l, bare, "")},
 		"operation": {operated(t, l, event.Operation{ID: "a", Tenant: "acme", Letter: event.OperationLetter{Key: full.Key, Cause: event.CauseCrashes}}), operated(t, l, event.Operation{ID: "b", Letter: event.OperationLetter{Key: full.Key}})},
+		"skip":      {skipped(t, l, event.Skip{ID: "a", Tenant: "acme", Event: full.Key}), skipped(t, l, event.Skip{ID: "b"})},
 		"replay":    {replayed(t, l)},
 		"letter":    {buried(t, l, full), buried(t, l, bare)},
 		"event":     {taken(t, l)},
@@ -236,6 +237,13 @@ func recorded(t *testing.T, l *streams.Log, r event.Record) streams.Entry {
 func doubled(t *testing.T, l *streams.Log, r event.Ref, stage event.Stage) streams.Entry {
 	t.Helper()
 	require.NoError(t, l.Outcomes.AppendDuplicate(t.Context(), event.NewDuplicate(r, stage, "EVENTS", 1, "n", "", time.Now())))
+	return lastOfOutcomes(t, l)
+}
+
+func skipped(t *testing.T, l *streams.Log, s event.Skip) streams.Entry {
+	t.Helper()
+	_, err := l.Outcomes.AppendSkip(t.Context(), s)
+	require.NoError(t, err)
 	return lastOfOutcomes(t, l)
 }
 

@@ -1,6 +1,7 @@
 package streams
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,8 @@ type Gap struct {
 	From, To uint64 // both included
 	// Accepted is by whose word, and why, readers pass over it; empty: nobody's.
 	Accepted string
+	// Skipped says that an entry is there, which cannot be folded and is not to be.
+	Skipped bool
 }
 
 // String implements fmt.Stringer.
@@ -26,10 +29,20 @@ func (g Gap) String() string {
 }
 
 // gapPrefix is where the metadata of a stream keeps the gaps that an operator
-// accepted: with the stream, since whoever reads it from the start meets them.
-const gapPrefix = "tidings.gap."
+// accepted, and skipPrefix what is skipped: with the stream, since whoever reads it
+// from the start meets them.
+const (
+	gapPrefix  = "tidings.gap."
+	skipPrefix = "tidings.skip."
+)
 
-func (g Gap) name() string { return fmt.Sprintf("%s%d-%d", gapPrefix, g.From, g.To) }
+func (g Gap) name() string {
+	prefix := gapPrefix
+	if g.Skipped {
+		prefix = skipPrefix
+	}
+	return fmt.Sprintf("%s%d-%d", prefix, g.From, g.To)
+}
 
 // acceptedGaps reads the metadata of a stream, in order.
 func acceptedGaps(metadata map[string]string) []Gap {
@@ -37,11 +50,15 @@ func acceptedGaps(metadata map[string]string) []Gap {
 	for name, why := range metadata {
 		text, ok := strings.CutPrefix(name, gapPrefix)
 		g := Gap{Accepted: why}
+		if !ok {
+			text, ok = strings.CutPrefix(name, skipPrefix)
+			g.Skipped = true
+		}
 		if n, err := fmt.Sscanf(text, "%d-%d", &g.From, &g.To); ok && n == 2 && err == nil {
 			gaps = append(gaps, g)
 		}
 	}
-	slices.SortFunc(gaps, func(a, b Gap) int { return int(a.From) - int(b.From) })
+	slices.SortFunc(gaps, func(a, b Gap) int { return cmp.Compare(a.From, b.From) })
 	return gaps
 }
 
@@ -109,6 +126,7 @@ func (w *gapWalk) pass(to uint64) {
 }
 
 // AcceptGap notes with the stream that readers may pass over a gap, by g.Accepted.
+// What was noted of entries that are forgotten since is taken out.
 func (o *Outcomes) AcceptGap(ctx context.Context, g Gap) error {
 	ctx, cancel := withAckWait(ctx, o.nc)
 	defer cancel()
@@ -120,6 +138,11 @@ func (o *Outcomes) AcceptGap(ctx context.Context, g Gap) error {
 	c.Metadata = maps.Clone(c.Metadata)
 	if c.Metadata == nil {
 		c.Metadata = map[string]string{}
+	}
+	for _, old := range acceptedGaps(c.Metadata) {
+		if old.To < info.State.FirstSeq {
+			delete(c.Metadata, old.name())
+		}
 	}
 	c.Metadata[g.name()] = g.Accepted
 	if _, err := o.js.UpdateStream(ctx, c); err != nil {

@@ -216,7 +216,7 @@ func decodeHeader(raw []byte) (nats.Header, error) {
 }
 
 // Last returns an event's last record, [ErrNotFound], or [ErrForeign] if what is
-// there is no record. On a replicated
+// there is no record, or one of a kind that a later version wrote. On a replicated
 // stream the answer may lag behind; an append on top of it then conflicts.
 func (o *Outcomes) Last(ctx context.Context, tenant string, key event.Key) (StoredRecord, error) {
 	subject, err := OutcomeSubject(tenant, key)
@@ -232,6 +232,10 @@ func (o *Outcomes) Last(ctx context.Context, tenant string, key event.Key) (Stor
 
 func storedRecord(e Entry) (StoredRecord, error) {
 	r, err := event.DecodeRecord(e.Data)
+	if err == nil && !r.Kind.OfRecord() {
+		// What it says about the event, and what follows, a later version knows.
+		err = fmt.Errorf("record %s is of the kind %q, which this version does not know", r.ID, r.Kind)
+	}
 	if err != nil {
 		return StoredRecord{}, fmt.Errorf("entry %d of %s: %w: %w", e.Sequence, OutcomesStream, ErrForeign, err)
 	}

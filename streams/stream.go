@@ -30,6 +30,10 @@ type StreamInfo struct {
 	MaxBytes int64 // -1: no limit
 	// Gaps are those that an operator accepted, in order, see [Outcomes.AcceptGap].
 	Gaps []Gap
+	// MaxAge is after which time the stream forgets an entry; 0: never.
+	MaxAge time.Duration
+	// Asked is when this was so, by the clock by which entries age; zero where none do.
+	Asked time.Time
 }
 
 // stream is what the streams have in common.
@@ -53,7 +57,7 @@ func (s *stream) Info(ctx context.Context) (StreamInfo, error) {
 	return StreamInfo{
 		Created: info.Created, First: info.State.FirstSeq, Last: info.State.LastSeq,
 		Messages: info.State.Msgs, Bytes: info.State.Bytes, MaxBytes: info.Config.MaxBytes,
-		Gaps: acceptedGaps(info.Config.Metadata),
+		Gaps: acceptedGaps(info.Config.Metadata), MaxAge: info.Config.MaxAge, Asked: info.TimeStamp,
 	}, nil
 }
 

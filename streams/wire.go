@@ -120,6 +120,15 @@ func operationHeaders(op event.Operation) nats.Header {
 	return h
 }
 
+func skipHeaders(s event.Skip) nats.Header {
+	h := nats.Header{}
+	setHeader(h, HeaderKey, string(s.Event))
+	setHeader(h, HeaderRecordID, s.ID)
+	setHeader(h, HeaderKind, string(event.KindSkip))
+	setHeader(h, HeaderTenant, s.Tenant)
+	return h
+}
+
 func letterHeaders(l event.Letter, nonce string) nats.Header {
 	h := nats.Header{
 		HeaderKey:        {string(l.Key)},

@@ -27,6 +27,7 @@ func goldens() map[string]golden {
 		"duplicate":       {"duplicate", sampleDuplicate()},
 		"duplicate-many":  {"duplicate", sampleDuplicates()},
 		"operation":       {"operation", sampleOperation()},
+		"skip":            {"skip", sampleSkip()},
 		"replay-created":  {"replay", sampleReplay(event.ReplayCreated)},
 		"replay-listed":   {"replay", sampleReplay(event.ReplayListed)},
 		"replay-ended":    {"replay", sampleReplay(event.ReplayEnded)},
@@ -186,6 +187,14 @@ func sampleOperation() event.Operation {
 	}
 }
 
+func sampleSkip() event.Skip {
+	return event.Skip{
+		ID: "Qd0lW7cVbY2mZs5nTt8uJg", Schema: event.Schema, Kind: event.KindSkip, At: at(3000), Tenant: "acme",
+		Operator: "ann", Reason: "a script wrote there by mistake", Sequence: 9, Event: orderKey,
+		Problem: "decode record: unexpected end of JSON input",
+	}
+}
+
 func sampleEventLetter() event.Letter {
 	records := sampleRecords()
 	before := records[3].State
@@ -274,7 +283,7 @@ func TestEverythingHasAGoldenFile(t *testing.T) {
 	for _, kind := range constants(t)["Kind"] {
 		name := "record-" + kind.value
 		switch event.Kind(kind.value) {
-		case event.KindDuplicate, event.KindOperation: // of the audit
+		case event.KindDuplicate, event.KindOperation, event.KindSkip: // of the audit
 			name = kind.value
 		case event.KindReplay:
 			name = "replay-created"

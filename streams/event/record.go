@@ -24,13 +24,24 @@ const (
 	KindDuplicate Kind = "duplicate" // a redelivery, see Duplicate
 	KindReplay    Kind = "replay"    // an entry of a replay plan, see Replay
 	KindOperation Kind = "operation" // what an operator did about a delivery, see Operation
+	KindSkip      Kind = "skip"      // an entry that cannot be folded, skipped by an operator, see Skip
 )
 
 // Kinds lists the kinds of entries.
 func Kinds() []Kind {
 	return []Kind{
-		KindOpened, KindClaimed, KindWaiting, KindSettled, KindDead, KindLate, KindDuplicate, KindOperation, KindReplay,
+		KindOpened, KindClaimed, KindWaiting, KindSettled, KindDead, KindLate, KindDuplicate, KindOperation, KindReplay, KindSkip,
 	}
+}
+
+// OfRecord reports whether it is the kind of a record that this version knows.
+func (k Kind) OfRecord() bool {
+	switch k {
+	case KindOpened, KindClaimed, KindWaiting, KindSettled, KindDead, KindLate:
+		return true
+	case KindDuplicate, KindReplay, KindOperation, KindSkip:
+	}
+	return false
 }
 
 // Record is one entry of an event's history: the facts of one change and the

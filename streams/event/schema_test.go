@@ -34,10 +34,13 @@ func schemas(t *testing.T) map[string]*jsonschema.Schema {
 	operation := g.document("operation", event.Operation{})
 	property(t, operation, "kind").Const = event.KindOperation
 
+	skip := g.document("skip", event.Skip{})
+	property(t, skip, "kind").Const = event.KindSkip
+
 	letter := g.document("letter", event.Letter{})
 	data := property(t, letter, "data_base64")
 	data.Type, data.AnyOf = "", []*jsonschema.Schema{{Type: "string"}, {Type: "null"}} // null: there was no body
-	return map[string]*jsonschema.Schema{"record": record, "duplicate": duplicate, "operation": operation, "replay": replay, "letter": letter}
+	return map[string]*jsonschema.Schema{"record": record, "duplicate": duplicate, "operation": operation, "replay": replay, "skip": skip, "letter": letter}
 }
 
 type generator struct {

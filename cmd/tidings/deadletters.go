@@ -19,7 +19,7 @@ import (
 const listLettersCommand = "tidings deadletters list"
 
 func newDeadLetters(c *cli) *cobra.Command {
-	return group("deadletters", "What needs an operator", newDeadLettersList(c), newDeadLettersShow(c), newDeadLettersRequeue(c),
+	return group("deadletters", "What needs an operator", newDeadLettersList(c), newDeadLettersCauses(c), newDeadLettersShow(c), newDeadLettersRequeue(c),
 		newDeadLettersEdit(c), newDeadLettersDiscard(c), newDeadLettersExport(c))
 }
 

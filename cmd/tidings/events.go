@@ -15,7 +15,7 @@ import (
 
 func newEvents(c *cli) *cobra.Command {
 	return group("events", "What became of events",
-		newEventsList(c), newEventsShow(c), newEventsWhy(c), newEventsTail(c), newEventsTest(c))
+		newEventsList(c), newEventsCount(c), newEventsShow(c), newEventsWhy(c), newEventsTail(c), newEventsTest(c))
 }
 
 // eventFilter is the flags that choose events: those that fit all of them.

@@ -59,6 +59,8 @@ type Ledger interface {
 	DeadLetters(store.LetterQuery) (store.Page[store.Letter], error)
 	DeadLetter(event.Key) (store.Letter, error)
 	Counts() (store.Counts, error)
+	Hours(store.HourQuery) (store.Page[store.HourCount], error)
+	Causes(tenant string) ([]store.CauseCount, error)
 }
 
 // Door takes events in. [bridge.Door] is one.
@@ -194,6 +196,7 @@ func (s *Server) routes() (http.Handler, error) {
 	mux := http.NewServeMux()
 	api := humago.New(mux, description(s.Version))
 	s.registerEvents(api)
+	s.registerCounts(api)
 	s.registerLetters(api)
 	s.registerOperate(api)
 	s.registerReplays(api)

@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"time"
 
 	"tidings/store"
 	"tidings/streams"
@@ -77,18 +76,14 @@ func (f *follower) verify(ctx context.Context, c store.Checkpoint) (streams.Stre
 	return info, nil
 }
 
-// askTimeout bounds one question to the stream: an answer may be lost with a
-// connection, and asking again is cheap.
-const askTimeout = 2 * time.Second
-
 func (f *follower) info(ctx context.Context) (streams.StreamInfo, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	ctx, cancel := context.WithTimeout(ctx, f.options.AskFor)
 	defer cancel()
 	return f.stream.Info(ctx)
 }
 
 func (f *follower) entry(ctx context.Context, sequence uint64) (streams.Entry, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	ctx, cancel := context.WithTimeout(ctx, f.options.AskFor)
 	defer cancel()
 	return f.stream.Entry(ctx, sequence)
 }

@@ -244,14 +244,14 @@ func (w *world) run(t require.TestingT) (p *projector.Projector, s *store.Store,
 }
 
 func caughtUp(t require.TestingT, p *projector.Projector, sequence uint64) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	require.NoError(t, p.CaughtUp(ctx, sequence))
 }
 
 // eventually waits for something that nobody tells.
 func eventually(t require.TestingT, what func() bool) {
-	require.Eventually(t, what, 10*time.Second, time.Millisecond)
+	require.Eventually(t, what, time.Minute, time.Millisecond)
 }
 
 func digest(t require.TestingT, s *store.Store) string {

@@ -31,13 +31,17 @@ type Options struct {
 	CommitEvery time.Duration // longest time from an entry to its transaction; 0: 50 ms
 	BatchMax    int           // entries in one transaction; 0: 1000
 	VerifyEvery time.Duration // how often checkpoints are compared and old entries forgotten; 0: 1 minute
-	ScrubEvery  time.Duration // how often OUTCOMES is read again from its start, the first time when it is caught up with; 0: 24 h
+	// AskFor bounds one question to a stream; 0: 2 s. An answer may be lost with a
+	// connection, and asking again is cheap, unless the stream is a file.
+	AskFor     time.Duration
+	ScrubEvery time.Duration // how often OUTCOMES is read again from its start, the first time when it is caught up with; 0: 24 h
 }
 
 func (o Options) withDefaults() Options {
 	o.CommitEvery = cmp.Or(o.CommitEvery, 50*time.Millisecond)
 	o.BatchMax = cmp.Or(o.BatchMax, 1000)
 	o.VerifyEvery = cmp.Or(o.VerifyEvery, time.Minute)
+	o.AskFor = cmp.Or(o.AskFor, 2*time.Second)
 	o.ScrubEvery = cmp.Or(o.ScrubEvery, 24*time.Hour)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

@@ -210,7 +210,8 @@ const (
 
 func (r *rebuild) projectorOf(s *store.Store, outcomes Stream) *Projector {
 	return New(Options{
-		Outcomes: outcomes, DeadLetters: r.DeadLetters, Store: s, Logger: r.Logger, BatchMax: rebuildBatch, ScrubEvery: never,
+		Outcomes: outcomes, DeadLetters: r.DeadLetters, Store: s, Logger: r.Logger, BatchMax: rebuildBatch,
+		AskFor: time.Minute, ScrubEvery: never,
 	})
 }
 

@@ -13,13 +13,14 @@ import (
 	"tidings/streams"
 )
 
-// batchBytes bounds one transaction beside the number of its entries.
-const batchBytes = 4 << 20
+// batchBytes bounds one transaction beside the number of its entries: these may be
+// small or large, most are well below.
+func (o Options) batchBytes() int { return o.BatchMax * 4 << 10 }
 
 // commitAll writes what comes out of the queue until it is closed. c is the
 // checkpoint so far.
-func (f *follower) commitAll(ctx context.Context, queue <-chan item, c store.Checkpoint) error {
-	for first := range queue {
+func (f *follower) commitAll(ctx context.Context, queue *queue, c store.Checkpoint) error {
+	for first := range queue.items {
 		batch := f.collect(first, queue)
 		last := batch[len(batch)-1]
 		before := c
@@ -34,16 +35,18 @@ func (f *follower) commitAll(ctx context.Context, queue <-chan item, c store.Che
 // collect gathers a batch: until it is large enough, the first of it has waited
 // long enough, or the queue is closed. While there is nothing to commit, no
 // timer runs.
-func (f *follower) collect(first item, queue <-chan item) []item {
+func (f *follower) collect(first item, queue *queue) []item {
+	queue.took(first)
 	batch, size := []item{first}, len(first.Data)
 	timer := time.NewTimer(f.options.CommitEvery)
 	defer timer.Stop()
-	for len(batch) < f.options.BatchMax && size < batchBytes {
+	for len(batch) < f.options.BatchMax && size < f.options.batchBytes() {
 		select {
-		case i, open := <-queue:
+		case i, open := <-queue.items:
 			if !open {
 				return batch
 			}
+			queue.took(i)
 			batch, size = append(batch, i), size+len(i.Data)
 		case <-timer.C:
 			return batch

@@ -14,10 +14,6 @@ import (
 	"tidings/streams"
 )
 
-// queueSize is how many decoded entries may wait for their transaction. It
-// bounds memory, beside batchBytes.
-const queueSize = 256
-
 // follower folds one stream into the store.
 type follower struct {
 	name     string
@@ -99,13 +95,13 @@ func (f *follower) follow(ctx context.Context) error {
 		return err
 	}
 	g, ctx := errgroup.WithContext(ctx)
-	queue := make(chan item, queueSize)
+	queue := newQueue(f.options)
 	checkpoint.Stream, checkpoint.Created = f.name, info.Created
 	g.Go(func() error { return f.commitAll(ctx, queue, checkpoint) })
 	g.Go(func() error { return f.watch(ctx) })
 	g.Go(func() error { return f.scrub(ctx) })
 	g.Go(func() error {
-		defer close(queue)
+		defer close(queue.items)
 		err := f.stream.Follow(ctx, f.position+1, func(e streams.Entry) error { return f.see(ctx, e, queue) })
 		if err == nil && ctx.Err() == nil {
 			err = errors.New("the stream ended")
@@ -158,7 +154,7 @@ func (f *follower) lastPresent(ctx context.Context, info streams.StreamInfo) (ui
 }
 
 // see checks that an entry follows the one before it, and queues it.
-func (f *follower) see(ctx context.Context, e streams.Entry, queue chan<- item) error {
+func (f *follower) see(ctx context.Context, e streams.Entry, queue *queue) error {
 	if e.Sequence <= f.position {
 		return fmt.Errorf("entry %d came after %d: asking again", e.Sequence, f.position)
 	}
@@ -169,18 +165,7 @@ func (f *follower) see(ctx context.Context, e streams.Entry, queue chan<- item) 
 	}
 	f.position, f.suspect = e.Sequence, 0
 	f.progress.stored(e.Sequence)
-	i := f.decode(e)
-	select {
-	case queue <- i: // what was seen is folded, also when it is time to stop
-		return nil
-	default:
-	}
-	select {
-	case queue <- i:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return queue.put(ctx, f.decode(e))
 }
 
 // bridge returns nil if all entries between the position and next have aged

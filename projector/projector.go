@@ -29,7 +29,7 @@ type Options struct {
 	Store       *store.Store
 	Logger      *slog.Logger  // nil: discard
 	CommitEvery time.Duration // longest time from an entry to its transaction; 0: 50 ms
-	BatchMax    int           // entries in one transaction; 0: 1000
+	BatchMax    int           // entries in one transaction, and 4 KiB of data for each; 0: 1000
 	VerifyEvery time.Duration // how often checkpoints are compared and old entries forgotten; 0: 1 minute
 	// AskFor bounds one question to a stream; 0: 2 s. An answer may be lost with a
 	// connection, and asking again is cheap, unless the stream is a file.

@@ -104,9 +104,13 @@ func openFile(path string, o Options) (db *bbolt.DB, err error) {
 	if err != nil {
 		return nil, openError(path, err)
 	}
-	db.AllocSize = 1 << 20 // by how much the file grows
+	db.AllocSize = allocSize(0)
 	return db, nil
 }
+
+// allocSize is by how much a file grows at a time: each time costs a sync, and what is
+// not used yet is room on the disk.
+func allocSize(size int64) int { return int(min(max(1<<20, size/16), 32<<20)) }
 
 const rebuild = "stop tidings and delete the file: it is built again from the streams"
 

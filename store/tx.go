@@ -28,6 +28,7 @@ func (s *Store) Update(fn func(*Tx) error) error {
 	db := s.db.Load()
 	err := guarded(s.path, func() error {
 		return db.Update(func(btx *bbolt.Tx) error {
+			db.AllocSize = allocSize(btx.Size())
 			tx := &Tx{tx: btx, rows: map[event.Key]*change{}, counts: map[string]int{}, hours: map[string]int{}}
 			if err := fn(tx); err != nil {
 				return err

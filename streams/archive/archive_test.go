@@ -127,6 +127,16 @@ func TestAStreamOfAFile(t *testing.T) {
 			require.ErrorIs(t, err, streams.ErrNotFound)
 		}
 	})
+	t.Run("of letters that were removed at the end nothing is read", func(t *testing.T) {
+		from := big()
+		from.DeadLetters.(*fake).info.Last = 500_000
+		f, err := archive.Open(write(t, export(t, from)))
+		require.NoError(t, err)
+		for sequence := uint64(10_000); sequence <= 500_000; sequence++ { // as who looks for the last one does
+			_, err := f.DeadLetters().Entry(t.Context(), sequence)
+			require.ErrorIs(t, err, streams.ErrNotFound)
+		}
+	})
 	t.Run("waits at its end", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		err := f.Outcomes().Follow(ctx, 20_000, func(streams.Entry) error { cancel(); return nil })

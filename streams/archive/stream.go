@@ -20,7 +20,7 @@ type Stream struct {
 
 // Info returns where the stream stands.
 func (s *Stream) Info(context.Context) (streams.StreamInfo, error) {
-	p := newTally(s.file.end).of(s.name)
+	p := s.progress()
 	info := streams.StreamInfo{
 		Created: p.Created, First: p.First, Last: p.Last, Messages: p.Entries, Bytes: s.file.bytes[s.name], MaxBytes: -1,
 	}
@@ -34,19 +34,31 @@ func (s *Stream) Info(context.Context) (streams.StreamInfo, error) {
 // it waits for ctx, as one does who follows a log to which nothing is appended. It
 // returns the error of ctx, of handle, or of reading the file.
 func (s *Stream) Follow(ctx context.Context, from uint64, handle func(streams.Entry) error) error {
-	err := s.file.read(ctx, s.file.placeOf(s.name, from), func(i item) error {
-		if i.entry == nil || i.stream != s.name || i.entry.Sequence < from {
+	last := s.progress().At
+	if from <= last {
+		err := s.file.read(ctx, s.file.placeOf(s.name, from), func(i item) error {
+			if i.entry == nil || i.stream != s.name || i.entry.Sequence < from {
+				return nil
+			}
+			s.recent.put(*i.entry)
+			if err := handle(*i.entry); err != nil {
+				return err
+			}
+			if i.entry.Sequence == last {
+				return errFound // what else is in the file is of another stream
+			}
 			return nil
+		})
+		if err != nil && !errors.Is(err, errFound) {
+			return err
 		}
-		s.recent.put(*i.entry)
-		return handle(*i.entry)
-	})
-	if err != nil {
-		return err
 	}
 	<-ctx.Done()
 	return ctx.Err()
 }
+
+// progress returns what the file has of the stream.
+func (s *Stream) progress() Progress { return *newTally(s.file.end).of(s.name) }
 
 var errFound = errors.New("found")
 
@@ -57,17 +69,19 @@ func (s *Stream) Entry(ctx context.Context, sequence uint64) (streams.Entry, err
 		return e, nil
 	}
 	var found streams.Entry
-	err := s.file.read(ctx, s.file.placeOf(s.name, sequence), func(i item) error {
-		if i.stream != s.name || i.entry == nil || i.entry.Sequence < sequence {
-			return nil
+	if p := s.progress(); p.First <= sequence && sequence <= p.At {
+		err := s.file.read(ctx, s.file.placeOf(s.name, sequence), func(i item) error {
+			if i.stream != s.name || i.entry == nil || i.entry.Sequence < sequence {
+				return nil
+			}
+			found = *i.entry
+			return errFound
+		})
+		if err != nil && !errors.Is(err, errFound) {
+			return streams.Entry{}, err
 		}
-		found = *i.entry
-		return errFound
-	})
-	switch {
-	case err != nil && !errors.Is(err, errFound):
-		return streams.Entry{}, err
-	case err == nil || found.Sequence != sequence:
+	}
+	if sequence == 0 || found.Sequence != sequence {
 		return streams.Entry{}, fmt.Errorf("entry %d of %s in export %s: %w", sequence, s.name, s.file.path, streams.ErrNotFound)
 	}
 	return found, nil

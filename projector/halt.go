@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"tidings/store"
+	"tidings/streams"
 	"tidings/streams/event"
 )
 
@@ -78,6 +80,18 @@ func otherStream(stream string, had, has time.Time, sequence uint64) *HaltError 
 		Stream: stream, Sequence: sequence, Reason: ReasonOtherStream,
 		Detail: fmt.Sprintf("the ledger was folded from a stream made at %s, this one was made at %s",
 			had.UTC().Format(time.RFC3339Nano), has.UTC().Format(time.RFC3339Nano)),
+	}
+}
+
+func cutHead(stream string, young store.Entry, info streams.StreamInfo) *HaltError {
+	horizon := "nothing is to be forgotten"
+	if info.MaxAge > 0 {
+		horizon = fmt.Sprintf("the horizon is %s", info.MaxAge)
+	}
+	return &HaltError{
+		Stream: stream, Sequence: young.Sequence, Reason: ReasonCutHead,
+		Detail: fmt.Sprintf("the stream begins at %d, although %s and entry %d was stored at %s",
+			info.First, horizon, young.Sequence, young.StoredAt.Format(time.RFC3339)),
 	}
 }
 

@@ -2,6 +2,7 @@ package projector_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -109,6 +110,61 @@ func TestASequenceThatIsGivenAgainHalts(t *testing.T) {
 	require.Equal(t, projector.ReasonOtherEntry, halt.Reason)
 	require.Equal(t, uint64(6), halt.Sequence)
 	require.Equal(t, before, digest(t, s))
+}
+
+func TestAStreamThatLostItsBeginning(t *testing.T) {
+	const horizon = time.Hour
+	stored := func(n int) time.Time { return storetest.Start.Add(time.Duration(n) * time.Second) }
+	for name, c := range map[string]struct {
+		horizon time.Duration
+		now     time.Time
+		young   uint64 // 0: none
+	}{
+		"its entries are older than the horizon":            {horizon: horizon, now: stored(6).Add(horizon)},
+		"the horizon was lowered since":                     {horizon: 5 * time.Second, now: stored(9)},
+		"a clock was set back a little":                     {horizon: horizon, now: stored(6).Add(horizon - 50*time.Second)},
+		"its entries are not as old as the horizon":         {horizon: horizon, now: stored(6), young: 1},
+		"some of them are not":                              {horizon: horizon, now: stored(3).Add(horizon - 61*time.Second), young: 3},
+		"nothing is to be forgotten":                        {now: stored(6).Add(1000 * horizon), young: 1},
+		"the stream is a file, in which nothing gets older": {horizon: horizon},
+	} {
+		for _, whileItRuns := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, while it runs: %v", name, whileItRuns), func(t *testing.T) {
+				w := newWorld(t)
+				w.options.VerifyEvery = time.Millisecond
+				w.events(t, 3)
+				before := w.folded(t)
+				cut := func() {
+					w.outcomes.change(func() { w.outcomes.horizon, w.outcomes.now = c.horizon, c.now })
+					w.outcomes.ageOut(5)
+				}
+				if !whileItRuns {
+					cut()
+				}
+				p, s, stop := w.run(t)
+				defer stop()
+				if whileItRuns {
+					eventually(t, func() bool { return p.Status().Ready() })
+					cut()
+				}
+				if c.young == 0 {
+					eventually(t, func() bool {
+						entries, err := s.Audit(0, 1)
+						return err == nil && entries[0].Sequence == 5 && p.Status().Ready()
+					})
+					return
+				}
+				halt := halted(t, p, outcomes)
+				require.Equal(t, projector.ReasonCutHead, halt.Reason)
+				require.Equal(t, c.young, halt.Sequence)
+				require.ErrorContains(t, halt, "the stream begins at 5")
+				require.ErrorContains(t, halt, "tidings recover")
+				require.NotEmpty(t, p.Status().Damaged(), "nothing is sent")
+				require.Equal(t, before, digest(t, s), "the ledger knows what the log has lost")
+				require.ErrorContains(t, p.Compare(t.Context()), "the stream begins at 5")
+			})
+		}
+	}
 }
 
 func TestGaps(t *testing.T) {

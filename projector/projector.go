@@ -108,7 +108,11 @@ func (p *Projector) Compare(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if _, err := f.verify(ctx, checkpoint); err != nil {
+		info, err := f.verify(ctx, checkpoint)
+		if err == nil && !f.holes {
+			err = headCut(f.store, info)
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -21,17 +21,50 @@ type Skipping interface {
 	AcceptGap(ctx context.Context, g streams.Gap) error
 }
 
-// Skip has the projector, and every other that ever folds the log, pass over the
-// entry that it halted over, which is kept and shown as it is, and goes on. Who said
-// so and why is in the log. It returns what it appended, or [ErrNotUnreadable] and
-// whatever the log returns. After an error it may be asked again.
-func (p *Projector) Skip(ctx context.Context, log Skipping, sequence uint64, operator, reason string) (event.Skip, error) {
+// Unreadable is an entry of OUTCOMES over which the projector halted.
+type Unreadable struct {
+	Sequence uint64     `json:"sequence"`
+	Problem  string     `json:"problem"`
+	Event    event.Key  `json:"event,omitempty"` // that it says it is about
+	Kind     event.Kind `json:"kind,omitempty"`
+	Subject  string     `json:"subject"`
+	StoredAt time.Time  `json:"stored_at"`
+	Data     []byte     `json:"data_base64"`
+}
+
+// Unreadable returns the entry at a sequence as it is, [ErrNotUnreadable] unless the
+// projector halted over it because it cannot be folded.
+func (p *Projector) Unreadable(ctx context.Context, sequence uint64) (Unreadable, error) {
+	halt, err := p.unreadable(sequence)
+	if err != nil {
+		return Unreadable{}, err
+	}
+	e, err := p.outcomes.entry(ctx, sequence)
+	return Unreadable{
+		Sequence: sequence, Problem: halt.Detail, Event: halt.key, Kind: event.Kind(e.Header.Get(streams.HeaderKind)),
+		Subject: e.Subject, StoredAt: e.Time, Data: e.Data,
+	}, err
+}
+
+func (p *Projector) unreadable(sequence uint64) (*HaltError, error) {
 	halt := p.outcomes.progress.status().Halt
 	switch {
 	case halt == nil:
-		return event.Skip{}, fmt.Errorf("skip %d: %w: it goes on", sequence, ErrNotUnreadable)
+		return nil, fmt.Errorf("entry %d: %w: it goes on", sequence, ErrNotUnreadable)
 	case halt.Reason != ReasonUnreadable || halt.Sequence != sequence:
-		return event.Skip{}, fmt.Errorf("skip %d: %w: it has over %d: %s", sequence, ErrNotUnreadable, halt.Sequence, halt.Detail)
+		return nil, fmt.Errorf("entry %d: %w: it has over %d: %s", sequence, ErrNotUnreadable, halt.Sequence, halt.Detail)
+	}
+	return halt, nil
+}
+
+// Skip has the projector, and every other that ever folds the log, pass over the
+// entry that it halted over, which is kept and shown as it is, and goes on. Who said
+// so and why is in the log. It returns what it appended and at which sequence, or
+// [ErrNotUnreadable] and whatever the log returns. After an error it may be asked again.
+func (p *Projector) Skip(ctx context.Context, log Skipping, sequence uint64, operator, reason string) (event.Skip, uint64, error) {
+	halt, err := p.unreadable(sequence)
+	if err != nil {
+		return event.Skip{}, 0, err
 	}
 	now := time.Now().UTC()
 	skip := event.Skip{
@@ -39,17 +72,18 @@ func (p *Projector) Skip(ctx context.Context, log Skipping, sequence uint64, ope
 		Operator: operator, Reason: reason, Sequence: sequence, Problem: halt.Detail, Event: halt.key,
 	}
 	// The record first: what is skipped without one would have no reason.
-	if _, err := log.AppendSkip(ctx, skip); err != nil {
-		return event.Skip{}, err
+	at, err := log.AppendSkip(ctx, skip)
+	if err != nil {
+		return event.Skip{}, 0, err
 	}
-	err := log.AcceptGap(ctx, streams.Gap{
+	err = log.AcceptGap(ctx, streams.Gap{
 		From: sequence, To: sequence, Skipped: true,
 		Accepted: fmt.Sprintf("%s at %s: %s", operator, now.Format(time.RFC3339), reason),
 	})
 	if err == nil {
 		p.outcomes.progress.halt(nil) // it goes on within a moment
 	}
-	return skip, err
+	return skip, at, err
 }
 
 // skippedBy returns by whose word an entry is skipped, if it is.

@@ -3,6 +3,7 @@ package projector
 import (
 	"context"
 	"errors"
+	"sort"
 
 	"tidings/store"
 	"tidings/streams"
@@ -11,10 +12,42 @@ import (
 // tidyMax is how much is tidied in one transaction.
 const tidyMax = 1000
 
-// trim makes the store forget the entries that OUTCOMES no longer has.
+// headCut returns a *[HaltError] if OUTCOMES has lost first entries that are younger
+// than its horizon: an event whose record is gone would be taken for one that was never
+// sent. The horizon is the present one, so that lowering it cuts nothing off.
+func headCut(s *store.Store, info streams.StreamInfo) error {
+	oldest, err := s.Audit(0, 1)
+	if err != nil || len(oldest) == 0 || oldest[0].Sequence >= info.First {
+		return err
+	}
+	// The entries are in the order of time.
+	from, young := oldest[0].Sequence, store.Entry{}
+	sort.Search(int(info.First-from), func(n int) bool {
+		entries, asked := s.Audit(from+uint64(n)-1, 1)
+		err = errors.Join(err, asked)
+		if len(entries) == 0 || entries[0].Sequence >= info.First {
+			return true
+		}
+		keeps := info.Keeps(entries[0].StoredAt)
+		if keeps {
+			young = entries[0]
+		}
+		return keeps
+	})
+	if err != nil || young.Sequence == 0 {
+		return err
+	}
+	return cutHead(streams.OutcomesStream, young, info)
+}
+
+// trim makes the store forget the entries that OUTCOMES no longer has. It returns a
+// *[HaltError] if it should still have them.
 func trim(ctx context.Context, f *follower, info streams.StreamInfo) error {
 	oldest, err := f.store.Audit(0, 1)
 	if err != nil || len(oldest) == 0 || oldest[0].Sequence >= info.First {
+		return err
+	}
+	if err := headCut(f.store, info); err != nil {
 		return err
 	}
 	for more := true; more && ctx.Err() == nil; {

@@ -36,6 +36,13 @@ type StreamInfo struct {
 	Asked time.Time
 }
 
+// Keeps reports whether an entry that was stored at a time is too young for the stream
+// to have forgotten it by now. Where nothing ages, it reports false.
+func (i StreamInfo) Keeps(storedAt time.Time) bool {
+	slack := min(time.Minute, i.MaxAge/10) // clocks are set
+	return !i.Asked.IsZero() && (i.MaxAge <= 0 || i.Asked.Sub(storedAt) < i.MaxAge-slack)
+}
+
 // stream is what the streams have in common.
 type stream struct {
 	name   string

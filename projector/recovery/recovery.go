@@ -143,15 +143,15 @@ func (r *Recovery) lost(ctx context.Context, row store.Row, info streams.StreamI
 	if err != nil {
 		return false, err
 	}
-	if checkpoint.Created.Equal(info.Created) && row.RecordSequence < info.First {
-		return false, nil
-	}
 	known, err := r.o.Ledger.Audit(row.RecordSequence-1, 1)
 	if err != nil {
 		return false, err
 	}
 	if len(known) == 0 || known[0].Sequence != row.RecordSequence {
 		return false, fmt.Errorf("the ledger lacks entry %d, its own last one: it is damaged too", row.RecordSequence)
+	}
+	if checkpoint.Created.Equal(info.Created) && row.RecordSequence < info.First {
+		return info.Keeps(known[0].StoredAt), nil
 	}
 	entry, err := r.o.Outcomes.Entry(ctx, row.RecordSequence)
 	if errors.Is(err, streams.ErrNotFound) {

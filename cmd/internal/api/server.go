@@ -98,6 +98,9 @@ type Options struct {
 	// Replays carries out replay plans, nil while the log is not open. It may be nil,
 	// for never.
 	Replays func() *replay.Replayer
+	// Skips is where entries are skipped that cannot be folded, nil while the log is not
+	// open. It may be nil, for never.
+	Skips func() Skips
 	// Records is what followers read, nil while the log is not open. It may be nil,
 	// for never.
 	Records func() Records
@@ -152,6 +155,9 @@ func New(o Options) (*Server, error) {
 	if o.Replays == nil {
 		o.Replays = func() *replay.Replayer { return nil }
 	}
+	if o.Skips == nil {
+		o.Skips = func() Skips { return nil }
+	}
 	if o.Records == nil {
 		o.Records = func() Records { return nil }
 	}
@@ -199,6 +205,7 @@ func (s *Server) routes() (http.Handler, error) {
 	s.registerCounts(api)
 	s.registerLetters(api)
 	s.registerOperate(api)
+	s.registerSkips(api)
 	s.registerReplays(api)
 	s.registerTests(api)
 	s.registerStatus(api)

@@ -33,6 +33,7 @@ import (
 	"tidings/projector"
 	"tidings/store"
 	"tidings/streams"
+	"tidings/streams/event"
 )
 
 // Options are what an App is made of.
@@ -96,7 +97,7 @@ func New(o Options) (_ *App, err error) {
 	}
 	a.metrics = metrics.New(metrics.Options{Version: o.Version, Sources: a.statuses, Dispatcher: a.dispatchers, Logger: o.Logger})
 	a.api, err = api.New(api.Options{
-		Ledger: a.store, Door: &a.log, Letters: &a.log, Records: a.log.records, Archive: a.log.archive, Desk: a.desk.Load, Replays: a.replays.Load, Planner: a.out.planner, Folded: a.folded, Token: token, Version: o.Version,
+		Ledger: a.store, Door: &a.log, Letters: &a.log, Records: a.log.records, Archive: a.log.archive, Desk: a.desk.Load, Replays: a.replays.Load, Skips: a.skips, Planner: a.out.planner, Folded: a.folded, Token: token, Version: o.Version,
 		Parts: a.health, Behind: a.behind, Sources: a.sources, Dispatcher: a.dispatching, Streams: a.log.sizes, Metrics: a.metrics.Handler(), Logger: o.Logger,
 	})
 	return a, err
@@ -120,6 +121,24 @@ func (a *App) folded(ctx context.Context, sequence uint64) error {
 		return p.CaughtUp(ctx, sequence)
 	}
 	return errNoLog
+}
+
+// skipping is where entries are skipped that cannot be folded.
+type skipping struct {
+	*projector.Projector
+	log projector.Skipping
+}
+
+// Skip implements [api.Skips].
+func (s skipping) Skip(ctx context.Context, sequence uint64, operator, reason string) (event.Skip, uint64, error) {
+	return s.Projector.Skip(ctx, s.log, sequence, operator, reason)
+}
+
+func (a *App) skips() api.Skips {
+	if p, log := a.ledger.Load(), a.log.get(); p != nil && log != nil {
+		return skipping{p, log.Outcomes}
+	}
+	return nil
 }
 
 // token returns the API's token: the configured one, or that of the directory.

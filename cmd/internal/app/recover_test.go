@@ -8,9 +8,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
 	"tidings/cmd/internal/app"
+	"tidings/streams/embedded"
 	"tidings/streams/event"
 )
 
@@ -41,6 +43,22 @@ func TestWhatTheLogLosesIsNotSentAgain(t *testing.T) {
 				require.NoError(t, os.Truncate(block, info.Size()*3/4))
 			},
 			reason: "OUTCOMES at sequence 40: entry 40 is missing",
+		},
+		"the log lost its beginning, to a limit that somebody set": {
+			damage: func(t *testing.T, nats, _ string) {
+				onLog(t, nats, func(js jetstream.JetStream) {
+					stream, err := js.Stream(t.Context(), "OUTCOMES")
+					require.NoError(t, err)
+					was := stream.CachedInfo().Config
+					limited := was
+					limited.MaxMsgs, limited.Discard = 10, jetstream.DiscardOld
+					for _, c := range []jetstream.StreamConfig{limited, was} {
+						_, err := js.UpdateStream(t.Context(), c)
+						require.NoError(t, err)
+					}
+				})
+			},
+			reason: "OUTCOMES at sequence 1: the stream begins at 31, although the horizon is",
 		},
 		"a bit of the histories has flipped": {
 			damage: func(t *testing.T, nats, _ string) { flip(t, blockOf(t, nats, "OUTCOMES")) },
@@ -141,6 +159,20 @@ func (w *world) recover(consent bool) (app.Findings, string, error) {
 		Config: w.conf, Operator: "ann", Reason: "a power cut",
 		Confirm: func(context.Context, app.Findings) (bool, error) { return consent, nil },
 	})
+}
+
+// onLog does something with the log of a process that is stopped.
+func onLog(t *testing.T, nats string, do func(jetstream.JetStream)) {
+	t.Helper()
+	s, err := embedded.Start(t.Context(), embedded.Options{StoreDir: nats})
+	require.NoError(t, err)
+	defer s.Shutdown()
+	nc, err := s.Connect("a stranger")
+	require.NoError(t, err)
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	require.NoError(t, err)
+	do(js)
 }
 
 // blockOf returns the file that holds the first messages of a stream.

@@ -23,13 +23,30 @@ type RebuildOptions struct {
 	Live   *Projector
 	Accept bool         // put the new ledger in place although it differs
 	Logger *slog.Logger // nil: discard
-	// Progress is told how many of how many entries are folded. It may be nil.
-	Progress func(done, total uint64)
+	// Progress is told how far it is, some times a second. It may be nil.
+	Progress func(Progress)
+}
+
+// Phase is what a rebuild or verification is doing.
+type Phase string
+
+// The phases.
+const (
+	PhaseFolding   Phase = "folding"   // the log into the second file
+	PhaseComparing Phase = "comparing" // that with the ledger
+	PhaseReplacing Phase = "replacing" // the ledger by that
+)
+
+// Progress is how far a rebuild or verification is.
+type Progress struct {
+	Phase Phase  `json:"phase"`
+	Done  uint64 `json:"done"`  // sequence of OUTCOMES up to which it is folded
+	Total uint64 `json:"total"` // up to which it is to be
 }
 
 func (o RebuildOptions) withDefaults() RebuildOptions {
 	if o.Progress == nil {
-		o.Progress = func(uint64, uint64) {}
+		o.Progress = func(Progress) {}
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -59,44 +76,43 @@ const (
 	verifySuffix  = ".verify"
 )
 
-// Rebuild folds the log into a second file beside the ledger, compares them, and puts
-// the second in the place of the first. The ledger serves meanwhile, and the projector
-// follows into it, but for the time of the comparison. Killed at any moment it leaves
-// the old ledger or the new one, and a second file from which the next rebuild goes
-// on. Nothing is sent. Errors: [ErrDiffers] unless o.Accept, with the second file kept;
-// a *[HaltError] where the log lacks what the ledger knows, since that must not be
-// forgotten; [store.ErrReplaced], after which the process has to end; those of ctx and
-// of the disk. One rebuild or verification of a ledger may run at a time.
-func Rebuild(ctx context.Context, o RebuildOptions) (Rebuilt, error) {
+// Rebuild folds the log into a second file beside the ledger, compares them as of one
+// moment, and puts the second in the place of the first. The ledger serves meanwhile,
+// and the projector follows into it, but while the last entries are folded and the
+// files change places. Killed at any moment it leaves the old ledger or the new one,
+// and a second file from which the next rebuild goes on. Nothing is sent. Errors:
+// [ErrDiffers] unless o.Accept, with the second file kept; a *[HaltError] where the log
+// lacks what the ledger knows, since that must not be forgotten; [store.ErrReplaced],
+// after which the process has to end; those of ctx and of the disk. One rebuild or
+// verification of a ledger may run at a time.
+func Rebuild(ctx context.Context, o RebuildOptions) (found Rebuilt, err error) {
 	r := rebuild{RebuildOptions: o.withDefaults(), path: o.Store.Path() + rebuildSuffix}
-	return r.run(ctx, func(found *Rebuilt) error {
+	err = r.run(ctx, &found, func() error {
 		if !found.Differences.None() && !o.Accept {
 			found.Kept = r.path
 			return ErrDiffers
 		}
-		if err := o.Store.Replace(r.path); err != nil {
-			return err
-		}
-		found.Replaced, found.After = true, sizeOf(o.Store.Path())
-		return nil
+		return r.alone(ctx, func() error { return r.replace(ctx, &found) })
 	})
+	return found, err
 }
 
 // Verify folds the log into a file of its own, and compares the ledger with it, above
-// the first sequence that the log still has. It changes nothing and leaves nothing
-// behind. Errors: as of [Rebuild].
+// the first sequence that the log still has. It changes nothing, stops nobody and
+// leaves nothing behind. Errors: as of [Rebuild].
 func Verify(ctx context.Context, o RebuildOptions) (found Rebuilt, err error) {
 	r := rebuild{RebuildOptions: o.withDefaults(), path: o.Store.Path() + verifySuffix}
 	if err := remove(r.path); err != nil { // of one that was killed
 		return found, err
 	}
 	defer func() { err = errors.Join(err, remove(r.path)) }()
-	return r.run(ctx, func(found *Rebuilt) error {
+	err = r.run(ctx, &found, func() error {
 		if !found.Differences.None() {
 			return ErrDiffers
 		}
 		return nil
 	})
+	return found, err
 }
 
 // rebuild is one rebuild or verification under way.
@@ -104,41 +120,59 @@ type rebuild struct {
 	RebuildOptions
 	path   string
 	second *store.Store
+	from   uint64 // where the second file stood when this began
 }
 
-// run makes the second file, compares while nothing is written, and then calls finish,
-// by which time the second file is closed.
-func (r *rebuild) run(ctx context.Context, finish func(*Rebuilt) error) (found Rebuilt, err error) {
+// run makes the second file, compares, and then calls finish.
+func (r *rebuild) run(ctx context.Context, found *Rebuilt, finish func() error) (err error) {
 	found.Before = sizeOf(r.Store.Path())
 	if err := r.fits(ctx); err != nil {
-		return found, err
+		return err
 	}
 	if err := r.open(ctx); err != nil {
-		return found, err
+		return err
 	}
 	defer func() { err = errors.Join(err, r.second.Close()) }() // closing twice is allowed
-	before, err := at(r.second)
-	if err != nil {
-		return found, err
+	if r.from, err = at(r.second); err != nil {
+		return err
 	}
 	if err := r.reach(ctx); err != nil {
-		return found, err
+		return err
 	}
-	err = r.alone(ctx, func() error {
-		if found.Differences, err = r.differences(ctx); err != nil {
-			return err
-		}
-		after, err := at(r.second)
-		if err != nil {
-			return err
-		}
-		found.Entries = after - min(before, after)
-		if err := r.second.Close(); err != nil {
-			return err
-		}
-		return finish(&found)
-	})
-	return found, err
+	if found.Differences, err = r.differences(ctx); err != nil {
+		return err
+	}
+	if err := r.count(found); err != nil {
+		return err
+	}
+	return finish()
+}
+
+// count notes how many entries were folded.
+func (r *rebuild) count(found *Rebuilt) error {
+	now, err := at(r.second)
+	found.Entries = now - min(r.from, now)
+	return err
+}
+
+// replace has the second file take in what came meanwhile, and puts it in the place
+// of the ledger, while nobody writes that.
+func (r *rebuild) replace(ctx context.Context, found *Rebuilt) error {
+	if err := r.reach(ctx); err != nil {
+		return err
+	}
+	if err := r.count(found); err != nil {
+		return err
+	}
+	r.Progress(Progress{Phase: PhaseReplacing})
+	if err := r.second.Close(); err != nil {
+		return err
+	}
+	if err := r.Store.Replace(r.path); err != nil {
+		return err
+	}
+	found.Replaced, found.After = true, sizeOf(r.Store.Path())
+	return nil
 }
 
 // alone calls fn while nobody else writes the ledger.
@@ -225,7 +259,7 @@ func (r *rebuild) reach(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
-	return r.fold(ctx, bounded{r.Outcomes, ledger})
+	return r.fold(ctx, bounded{Stream: r.Outcomes, last: ledger})
 }
 
 // fold follows the log into the second file until it has what is there by now.
@@ -253,53 +287,25 @@ func (r *rebuild) report(ctx context.Context, p *Projector) {
 			return
 		case <-tick.C:
 			s := p.Status().Outcomes
-			r.Progress(s.Applied, s.Last)
+			r.Progress(Progress{Phase: PhaseFolding, Done: s.Applied, Total: s.Last})
 		}
 	}
-}
-
-// differences compares, once both files have the same entries of the log.
-func (r *rebuild) differences(ctx context.Context) (Differences, error) {
-	ledger, err := at(r.Store)
-	second, err2 := at(r.second)
-	switch {
-	case errors.Is(err, store.ErrDamaged):
-		return Differences{Unreadable: err.Error()}, nil
-	case err != nil || err2 != nil:
-		return Differences{}, errors.Join(err, err2)
-	case second > ledger: // which knew nothing when this began
-		return Differences{}, nil
-	}
-	if err := r.reach(ctx); err != nil {
-		return Differences{}, err
-	}
-	if err := r.forget(ctx); err != nil {
-		return Differences{}, err
-	}
-	return r.compare(ctx)
-}
-
-// forget has both files forget what the log no longer has.
-func (r *rebuild) forget(ctx context.Context) error {
-	p := r.projectorOf(r.Store, r.Outcomes)
-	info, err := p.outcomes.info(ctx)
-	if err != nil {
-		return err
-	}
-	return errors.Join(
-		trim(ctx, p.outcomes, info),
-		trim(ctx, r.projectorOf(r.second, r.Outcomes).outcomes, info),
-	)
 }
 
 // bounded is a stream as if it ended with an entry.
 type bounded struct {
 	Stream
 	last uint64
+	// first is what it says to have first, although some of that may be gone by now;
+	// 0: what it has.
+	first uint64
 }
 
 func (b bounded) Info(ctx context.Context) (streams.StreamInfo, error) {
 	info, err := b.Stream.Info(ctx)
+	if b.first > 0 && info.First <= b.last {
+		info.First = min(info.First, b.first)
+	}
 	info.Last = min(info.Last, b.last)
 	return info, err
 }

@@ -157,13 +157,13 @@ func TestRebuild(t *testing.T) {
 		o.Outcomes = slow
 		ctx, cancel := context.WithCancel(t.Context())
 		told := make(chan uint64, 100)
-		o.Progress = func(done, total uint64) {
-			require.EqualValues(t, 100, total)
-			if done == 60 {
+		o.Progress = func(p projector.Progress) {
+			require.EqualValues(t, 100, p.Total)
+			if p.Done == 60 {
 				cancel()
 			}
 			select {
-			case told <- done:
+			case told <- p.Done:
 			default:
 			}
 		}

@@ -29,6 +29,18 @@ type Difference struct {
 	Letter uint64 `json:"letter,omitempty"`
 }
 
+// String says it for people, where ours is the live ledger, and theirs what the log
+// gives.
+func (d Difference) String() string {
+	said := func(by, what string) string {
+		if what == "" {
+			return by + " has none"
+		}
+		return by + " says " + what
+	}
+	return fmt.Sprintf("%s: %s, %s", d.Name, said("live", d.Ours), said("the log", d.Theirs))
+}
+
 // Compare calls found for everything that the two ledgers say differently, until it
 // returns false. It reads both wholly, each as of one moment, and takes the time of
 // that. s may be a [Store.Snapshot].
@@ -87,7 +99,7 @@ func difference(ours, theirs content) Difference {
 	switch string(some.bucket) {
 	case string(bucketLedger):
 		d.What, d.Key = "row", keyIn(some.key)
-		d.Name = "event " + named(some.value, string(d.Key))
+		d.Name = "ledger row of event " + named(some.value, string(d.Key))
 	case string(contentMessages):
 		d.What, d.Key = "messages", keyIn(some.key)
 		d.Name = "messages of event " + string(d.Key)
@@ -116,7 +128,7 @@ func named(value []byte, key string) string {
 	if of.EventID == "" {
 		return fmt.Sprintf("%s of tenant %q", key, of.Tenant)
 	}
-	return fmt.Sprintf("%s (id %q of tenant %q)", key, of.EventID, of.Tenant)
+	return fmt.Sprintf("%s (id %q, tenant %q)", key, of.EventID, of.Tenant)
 }
 
 func letterSequence(value []byte) uint64 {

@@ -62,8 +62,9 @@ func TestADifferenceSaysWhatDiffers(t *testing.T) {
 	}
 	all := differences(t, ours, theirs)
 	require.Equal(t, store.Difference{
-		What: "row", Key: key, Name: "event " + string(key) + ` (id "A-1" of tenant "acme")`, Ours: "outcome=processed", Theirs: "outcome=no_recipient",
+		What: "row", Key: key, Name: "ledger row of event " + string(key) + ` (id "A-1", tenant "acme")`, Ours: "outcome=processed", Theirs: "outcome=no_recipient",
 	}, all[0])
+	require.Equal(t, `ledger row of event `+string(key)+` (id "A-1", tenant "acme"): live says outcome=processed, the log says outcome=no_recipient`, all[0].String())
 	require.Equal(t, store.Difference{What: "entry", Name: "entry 7 of OUTCOMES", Ours: "outcome=processed", Theirs: "outcome=no_recipient"}, all[1])
 	require.Contains(t, all, store.Difference{What: "count", Name: "count of outcome:processed", Ours: "1", Theirs: "0"})
 	require.Contains(t, all, store.Difference{

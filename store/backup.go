@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 )
 
 // Backup is a copy of the ledger as of one moment, for as long as it takes to write
@@ -45,7 +46,7 @@ func (b *Backup) WriteTo(w io.Writer) (n int64, err error) {
 
 // Close ends it. It may be closed twice.
 func (b *Backup) Close() error {
-	if err := b.tx.Rollback(); err != nil && !errors.Is(err, bbolt.ErrTxClosed) {
+	if err := b.tx.Rollback(); err != nil && !errors.Is(err, bolterrors.ErrTxClosed) {
 		return fmt.Errorf("back up ledger: %w", err)
 	}
 	return nil

@@ -13,7 +13,8 @@ import (
 	"tidings/streams"
 )
 
-// product folds the whole log into a new ledger, as a start without one does.
+// product makes a lost ledger anew, as the command does: it folds the whole log into a
+// second file, and puts it in the place of the first, which has nothing.
 func (p part) product(ctx context.Context, log *place, at *pace) (r partResult, err error) {
 	ledger, err := store.Open(p.File, store.Options{})
 	if err != nil {
@@ -25,9 +26,13 @@ func (p part) product(ctx context.Context, log *place, at *pace) (r partResult, 
 		return partResult{}, err
 	}
 	began := time.Now()
-	err = log.fold(ctx, ledger, uint64(p.Want.Records), uint64(p.Want.Letters), &at.done)
+	_, err = projector.Rebuild(ctx, projector.RebuildOptions{
+		Outcomes: log.log.Outcomes, DeadLetters: log.log.DeadLetters, Store: ledger,
+		Progress: func(done, _ uint64) { at.done.Store(int64(done)) },
+	})
 	r.Rate = float64(p.Want.Records) / time.Since(began).Seconds()
 	r.PeakRSS = peakRSS()
+	at.done.Store(int64(p.Want.Records))
 	if err = errors.Join(err, profiled()); err != nil {
 		return partResult{}, err
 	}

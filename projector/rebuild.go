@@ -237,14 +237,15 @@ func at(s *store.Store) (uint64, error) {
 	return c.Sequence, err
 }
 
-const (
-	rebuildBatch = 16_000 // entries in a transaction: the more there are, the more of them share a page
-	never        = time.Duration(1 << 62)
-)
+// RebuildBatch is how many entries a rebuild folds in one transaction, at most: the more
+// there are, the more of them share a page.
+const RebuildBatch = 16_000
+
+const never = time.Duration(1 << 62)
 
 func (r *rebuild) projectorOf(s *store.Store, outcomes Stream) *Projector {
 	return New(Options{
-		Outcomes: outcomes, DeadLetters: r.DeadLetters, Store: s, Logger: r.Logger, BatchMax: rebuildBatch,
+		Outcomes: outcomes, DeadLetters: r.DeadLetters, Store: s, Logger: r.Logger, BatchMax: RebuildBatch,
 		AskFor: time.Minute, ScrubEvery: never,
 	})
 }

@@ -12,15 +12,14 @@ import (
 	"go.etcd.io/bbolt"
 	"golang.org/x/sync/errgroup"
 
+	"tidings/projector"
 	"tidings/store"
 	"tidings/streams"
 )
 
-// What the product does by default, and the floor with it.
-const (
-	floorBatch = 1000 // entries in one transaction
-	floorQueue = 256  // entries between reading and writing
-)
+// floorEvery is how long the product waits for a transaction to become full, see
+// [projector.Options]. Like the product, the floor reads the next batch meanwhile.
+const floorEvery = 50 * time.Millisecond
 
 // Buckets of a ledger that hold a row for each event and one for each record. The
 // floor has the same two.
@@ -109,7 +108,7 @@ var errAll = errors.New("all was read")
 // putAll reads and writes at the same time, as the product does.
 func (p part) putAll(ctx context.Context, log *place, db *bbolt.DB, done *atomic.Int64) error {
 	g, ctx := errgroup.WithContext(ctx)
-	queue := make(chan streams.Entry, floorQueue)
+	queue := make(chan streams.Entry, projector.RebuildBatch)
 	g.Go(func() error {
 		defer close(queue)
 		err := log.log.Outcomes.Follow(ctx, 1, func(e streams.Entry) error {
@@ -130,11 +129,9 @@ func (p part) putAll(ctx context.Context, log *place, db *bbolt.DB, done *atomic
 	})
 	g.Go(func() error {
 		row, audit := bytes.Repeat([]byte("r"), p.Sizes.Row), bytes.Repeat([]byte("a"), p.Sizes.Audit)
-		for more := true; more; {
-			if err := db.Update(func(tx *bbolt.Tx) (err error) {
-				more, err = putBatch(tx, queue, row, audit)
-				return err
-			}); err != nil {
+		for first := range queue {
+			batch := batchOf(first, queue)
+			if err := db.Update(func(tx *bbolt.Tx) error { return putBatch(tx, batch, row, audit) }); err != nil {
 				return err
 			}
 		}
@@ -143,23 +140,36 @@ func (p part) putAll(ctx context.Context, log *place, db *bbolt.DB, done *atomic
 	return g.Wait()
 }
 
-// putBatch puts the next entries, and reports whether there are more.
-func putBatch(tx *bbolt.Tx, queue <-chan streams.Entry, row, audit []byte) (more bool, err error) {
-	rows, entries := tx.Bucket(rowBucket), tx.Bucket(auditBucket)
-	entries.FillPercent = 0.95 // as in the product
-	for range floorBatch {
-		e, open := <-queue
-		if !open {
-			return false, nil
-		}
-		if err := rows.Put([]byte(e.Header.Get(streams.HeaderKey)), row); err != nil {
-			return false, err
-		}
-		if err := entries.Put(binary.BigEndian.AppendUint64(nil, e.Sequence), audit); err != nil {
-			return false, err
+// batchOf collects what is written in one transaction, as the product does.
+func batchOf(first streams.Entry, queue <-chan streams.Entry) []streams.Entry {
+	batch, timer := []streams.Entry{first}, time.NewTimer(floorEvery)
+	defer timer.Stop()
+	for len(batch) < projector.RebuildBatch {
+		select {
+		case e, open := <-queue:
+			if !open {
+				return batch
+			}
+			batch = append(batch, e)
+		case <-timer.C:
+			return batch
 		}
 	}
-	return true, nil
+	return batch
+}
+
+func putBatch(tx *bbolt.Tx, batch []streams.Entry, row, audit []byte) error {
+	rows, entries := tx.Bucket(rowBucket), tx.Bucket(auditBucket)
+	entries.FillPercent = 0.95 // as in the product
+	for _, e := range batch {
+		if err := rows.Put([]byte(e.Header.Get(streams.HeaderKey)), row); err != nil {
+			return err
+		}
+		if err := entries.Put(binary.BigEndian.AppendUint64(nil, e.Sequence), audit); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (p part) checkFloor(db *bbolt.DB, checked *atomic.Int64) error {

@@ -60,8 +60,11 @@ func (s *Server) recovered(next http.Handler) http.Handler {
 	})
 }
 
-// open reports whether a path may be asked without the token.
-func open(path string) bool { return path == "/healthz" || path == "/readyz" }
+// open reports whether a path may be asked without the token. What the description
+// says is in the program's source, and browsers send no token when a page is opened.
+func open(path string) bool {
+	return path == "/healthz" || path == "/readyz" || path == "/openapi.json" || ofViewer(path)
+}
 
 // authenticated lets nobody through without the token. Hashing makes the two
 // sides of the comparison equally long whatever is sent.

@@ -18,10 +18,11 @@ import (
 
 func TestToken(t *testing.T) {
 	w := newWorld(t)
-	t.Run("nothing but health and readiness is answered without the token", func(t *testing.T) {
+	t.Run("nothing but health, readiness and the description is answered without the token", func(t *testing.T) {
 		for path, want := range map[string]int{
 			"/healthz": 200, "/readyz": 200, "/v1/events": 401, "/v1/status": 401, "/v1/deadletters": 401,
-			"/openapi.json": 401, "/nowhere": 401, "/healthz/": 401, "//healthz": 401,
+			"/openapi.json": 200, "/docs": 200, "/docs/viewer.js": 200, "/docs/viewer.css": 200,
+			"/nowhere": 401, "/healthz/": 401, "//healthz": 401, "/docs/": 401, "/docs/../v1/events": 401, "/openapi.json/": 401,
 		} {
 			for _, header := range []string{"", "Bearer", "Bearer ", "Bearer " + token + "x", "Basic " + token, token} {
 				res := w.ask(http.MethodGet, path, "", "Authorization", header)

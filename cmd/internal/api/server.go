@@ -2,9 +2,10 @@
 //
 // # What to believe
 //
-//   - Every endpoint but /healthz and /readyz wants the bearer token, which is
-//     compared in constant time. There is no way to run without one: [EnsureToken]
-//     makes one where none is configured.
+//   - Every endpoint wants the bearer token, which is compared in constant time, but
+//     /healthz, /readyz, and the description of the API with the page that shows it.
+//     There is no way to run without one: [EnsureToken] makes one where none is
+//     configured.
 //   - Answers are JSON in the types of packages store and event; errors are
 //     problem+json (RFC 9457) whose type is urn:tidings: and a stable name. An
 //     unknown query parameter is refused, not ignored.
@@ -21,7 +22,7 @@
 //   - Requests are bounded in size, headers and time. A browser's request from
 //     another origin is refused.
 //
-// GET /openapi.json describes all of it.
+// GET /openapi.json describes all of it, and GET /docs shows that in a browser.
 package api
 
 import (
@@ -213,6 +214,8 @@ func (s *Server) routes() (http.Handler, error) {
 	s.registerRecords(mux, api.OpenAPI())
 	s.registerArchive(mux, api.OpenAPI())
 	s.registerMetrics(mux, api.OpenAPI())
+	registerViewer(mux)
+	describeGuards(api.OpenAPI())
 	spec, err := json.Marshal(api.OpenAPI())
 	if err != nil {
 		return nil, fmt.Errorf("api: describe: %w", err)

@@ -173,10 +173,17 @@ func delivered(n api.Messages) string { return fmt.Sprintf("%d/%d", n.Delivered,
 
 func newEventsShow(c *cli) *cobra.Command {
 	var tenant string
+	var tries bool
 	cmd := &cobra.Command{
 		Use: "show ID", Short: "Show where an event and its messages stand", Args: exactly("the key or id of an event"),
-		RunE: c.runs(func(ctx context.Context, args []string) error { return c.showEvent(ctx, args[0], tenant) }),
+		RunE: c.runs(func(ctx context.Context, args []string) error {
+			if tries {
+				return c.showTries(ctx, args[0], tenant)
+			}
+			return c.showEvent(ctx, args[0], tenant)
+		}),
 	}
+	cmd.Flags().BoolVar(&tries, "tries", false, "every call of a provider instead, with its result and times")
 	cmd.Flags().StringVar(&tenant, "tenant", "", "tenant, where several use the id")
 	return cmd
 }

@@ -42,6 +42,8 @@ func TestOperateScripts(t *testing.T) {
 	cmds["message"] = func(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Setenv(args[0], waitForMessage(ts, args[1], args[2]))
 	}
+	// known ID waits until the event has ended and is in the ledger.
+	cmds["known"] = func(ts *testscript.TestScript, _ bool, args []string) { waitForEnd(ts, args[0]) }
 	// requests PATH N wants the partner to get that many requests at a path, and no more.
 	cmds["requests"] = func(ts *testscript.TestScript, _ bool, args []string) {
 		want, err := strconv.Atoi(args[1])
@@ -181,6 +183,16 @@ func waitForLetter(ts *testscript.TestScript, wanted func(api.LetterLine) bool) 
 	}
 	ts.Fatalf("no such dead letter within 30 s")
 	return ""
+}
+
+func waitForEnd(ts *testscript.TestScript, id string) {
+	client := scriptClient(ts)
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		if found, err := client.Event(context.Background(), id, ""); err == nil && found.Event.Ended() {
+			return
+		}
+	}
+	ts.Fatalf("%s has not ended within 30 s", id)
 }
 
 func waitForMessage(ts *testscript.TestScript, id, state string) string {

@@ -30,7 +30,7 @@ entry as docs/records.md describes it, with the id to go on from.`,
 	f.StringVar(&q.Tenant, "tenant", "", "tenant")
 	f.StringVar(&q.Type, "type", "", "event type")
 	f.StringVar(&key, "key", "", "key of an event")
-	f.StringSliceVar(&q.Kinds, "kind", nil, "opened, claimed, waiting, settled, dead, late, duplicate, operation or replay; several separated by commas")
+	f.StringSliceVar(&q.Kinds, "kind", nil, "opened, claimed, waiting, settled, dead, late, duplicate, operation, replay or skip; several separated by commas")
 	f.BoolVar(&q.Final, "final", false, "only how events end")
 	f.IntVar(&limit, "limit", 0, "end after so many entries; 0 is never")
 	complete(cmd, "kind", names(api.RecordKinds())...)

@@ -25,6 +25,8 @@ type Planner struct {
 	routes   []route
 	warnings []string
 	revision string
+
+	defaultLocale string
 }
 
 // route is a compiled Route.
@@ -86,7 +88,7 @@ func Compile(rules Rules, templates fs.FS, o Options) (*Planner, error) {
 		c.rules.DefaultLocale = "en" // to look at the rest
 	}
 	c.templates = c.loadTemplates(templates)
-	p := &Planner{o: c.o, vars: maps.Clone(rules.Vars)}
+	p := &Planner{o: c.o, vars: maps.Clone(rules.Vars), defaultLocale: c.rules.DefaultLocale}
 	for i := range rules.Routes {
 		p.routes = append(p.routes, c.route(i))
 	}
@@ -170,6 +172,9 @@ func (c *compiler) expression(i int, key, source string, env types.Map, results 
 	if problem != nil {
 		problem.Key, problem.Route = fmt.Sprintf("routes[%d].%s", i, key), c.rules.Routes[i].Name
 		c.add(*problem)
+	}
+	if x != nil {
+		x.account(env)
 	}
 	return x
 }

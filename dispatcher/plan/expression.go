@@ -22,6 +22,11 @@ type expression struct {
 	source  string
 	program *vm.Program
 	data    bool // it asks for the payload
+
+	// For when it comes to nothing, see account.
+	said  string        // itself, without texts that may be about a person
+	parts []*expression // what is joined by and
+	paths [][]string    // the members that it names
 }
 
 // maxNodes bounds the size of an expression, and with it its depth.

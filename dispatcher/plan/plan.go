@@ -89,6 +89,7 @@ func (p *Planner) Plan(key event.Key, e event.Envelope) (Plan, error) {
 	}
 	if len(d.chosen) == 0 {
 		out.Fact.Routes, out.Fact.Nothing = nothing(e.Type, out.Fact.Routes)
+		d.explain(out.Fact.Routes)
 		return out, nil
 	}
 	var err error

@@ -56,8 +56,14 @@ type Planned struct {
 type RouteDecision struct {
 	Route   string `json:"route"`
 	Verdict string `json:"verdict"`          // "planned", "condition_false", "no_recipient", "no_template"
-	Detail  string `json:"detail,omitempty"` // what would have been needed; never an address
+	Detail  string `json:"detail,omitempty"` // why; never an address
 	Count   int    `json:"count,omitempty"`  // messages planned by it
+
+	// The rest is there where the event has no messages at all, of the first of its
+	// routes: what it would have taken, by the configuration that decided.
+	Needed  string   `json:"needed,omitempty"`  // in words
+	Missing []string `json:"missing,omitempty"` // what the rule names and the event has not, such as data.customer
+	Locales []string `json:"locales,omitempty"` // in which a template was looked for
 }
 
 // PlannedMessage is what the plan fixes about a message.

@@ -35,6 +35,7 @@ func goldens() map[string]golden {
 		"letter-delivery": {"letter", sampleDeliveryLetter()},
 		"letter-oversize": {"letter", sampleOversizeLetter()},
 		"envelope":        {"", *sampleEnvelope()},
+		"planned-nothing": {"", event.Facts{sampleNothing()}},
 	}
 	for _, f := range sampleFacts() {
 		out["fact-"+string(f.FactKind())] = golden{"", event.Facts{f}}
@@ -81,6 +82,23 @@ var (
 	mailID = event.NewMessageID(orderKey, "order-mail", "email", "ann@example.org")
 	hookID = event.NewMessageID(orderKey, "order-hook", "webhook", "https://hooks.example.org/orders/s3cret")
 )
+
+// sampleNothing is the plan of an event that becomes no message.
+func sampleNothing() event.Planned {
+	return event.Planned{
+		Config: "3f9c1b7e", Nothing: event.NoRecipient,
+		Routes: []event.RouteDecision{
+			{
+				Route: "order-mail", Verdict: "no_recipient", Detail: "recipients (data.customer.email) gave nothing",
+				Needed: "recipients must give an e-mail address: data.customer.email", Missing: []string{"data.customer"},
+			},
+			{
+				Route: "order-text", Verdict: "no_template", Detail: "templates/order-text has no template",
+				Needed: "templates/order-text must have files", Locales: []string{"de", "en"},
+			},
+		},
+	}
+}
 
 func samplePlan() event.Planned {
 	return event.Planned{

@@ -128,6 +128,14 @@ func (c *Client) History(ctx context.Context, key event.Key) ([]store.Entry, err
 	}
 }
 
+// Tries returns a page of the messages of an event, each with its tries.
+func (c *Client) Tries(ctx context.Context, key event.Key, cursor string) (MessagePage, error) {
+	v := values{}
+	v.set("limit", strconv.Itoa(store.MaxLimit))
+	v.set("cursor", cursor)
+	return get[MessagePage](ctx, c, "/v1/events/"+segment(string(key))+"/messages", v)
+}
+
 // DeadLetters returns a page of the dead-letter list, newest first.
 func (c *Client) DeadLetters(ctx context.Context, q store.LetterQuery) (LetterLines, error) {
 	return get[LetterLines](ctx, c, "/v1/deadletters", lettersOf(q))

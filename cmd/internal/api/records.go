@@ -55,7 +55,7 @@ func (s *Server) registerRecords(mux *http.ServeMux, spec *huma.OpenAPI) {
 			query("tenant", "of the event", text),
 			query("type", "of the event", text),
 			query("key", "of the event", text),
-			query("kind", "of the entry: opened, claimed, waiting, settled, dead, late, duplicate, operation, replay; may be repeated", text),
+			query("kind", "of the entry: opened, claimed, waiting, settled, dead, late, duplicate, operation, replay, skip; may be repeated", text),
 			query("final", "only the records that an event ended with", &huma.Schema{Type: "boolean"}),
 			{Name: LastEventID, In: "header", Description: "goes before after", Schema: text},
 		},

@@ -204,6 +204,7 @@ func (s *Server) routes() (http.Handler, error) {
 	api := humago.New(mux, description(s.Version))
 	s.registerEvents(api)
 	s.registerCounts(api)
+	s.registerStories(api)
 	s.registerLetters(api)
 	s.registerOperate(api)
 	s.registerSkips(api)

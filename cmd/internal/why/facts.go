@@ -121,6 +121,9 @@ func (t *teller) planned(f event.Planned) (string, []string) {
 
 func decision(r event.RouteDecision) string {
 	if r.Route == "" { // it is about all of them
+		if r.Needed != "" {
+			return r.Detail
+		}
 		return r.Detail + ": add a route, or leave it at that"
 	}
 	text := fmt.Sprintf("route %q: ", r.Route)

@@ -21,6 +21,9 @@ func (s Story) Format(w io.Writer) error {
 		for _, d := range l.Details {
 			fmt.Fprintf(&b, "  %-10s   %s\n", "", d)
 		}
+		for _, n := range l.Needed {
+			fmt.Fprintf(&b, "  %-10s   needed: %s\n", "", n)
+		}
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

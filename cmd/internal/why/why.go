@@ -33,6 +33,8 @@ type Line struct {
 	What     string    `json:"what"` // the kind of the fact, or received, duplicate, unknown
 	Text     string    `json:"text"`
 	Details  []string  `json:"details,omitempty"`
+	// Needed is what it would have taken, where the event came to nothing.
+	Needed []string `json:"needed,omitempty"`
 }
 
 // Tell returns the story of the event in row. history holds all its entries, in order.
@@ -41,6 +43,21 @@ func Tell(row store.Row, history []store.Entry) Story {
 	t.received()
 	if len(history) > 0 && history[0].Revision > 1 {
 		t.line("forgotten", fmt.Sprintf("the first %d records are beyond the horizon", history[0].Revision-1))
+	}
+	for _, e := range history {
+		t.entry(e)
+	}
+	return Story{Event: row, Title: title(row), Lines: t.lines}
+}
+
+// TellOn is Tell for a part of the history that is not the first: it begins with
+// what the entries say. messages are those of the event, by which they are named.
+func TellOn(row store.Row, messages []event.Message, history []store.Entry) Story {
+	t := teller{row: row, messages: map[string]event.PlannedMessage{}}
+	for _, m := range messages {
+		t.messages[m.ID] = event.PlannedMessage{
+			ID: m.ID, Route: m.Route, Channel: m.Channel, Template: m.Template, Locale: m.Locale, Recipient: m.Recipient,
+		}
 	}
 	for _, e := range history {
 		t.entry(e)
@@ -142,6 +159,7 @@ func (t *teller) facts(preface string) {
 	for _, f := range t.current.Facts {
 		text, details := t.fact(f)
 		t.line(string(f.FactKind()), preface+text, details...)
+		t.lines[len(t.lines)-1].Needed = t.needed(f)
 	}
 }
 

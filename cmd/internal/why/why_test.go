@@ -148,6 +148,42 @@ func TestTell(t *testing.T) {
 				{Verdict: "no_template", Detail: `no route for events of type "order.placed"`},
 			}}, event.Settled{})
 		},
+		"no_route": func(h *history) {
+			h.claim(0, 0)
+			h.record(event.Planned{Config: "rev1", Nothing: event.NoTemplate, Routes: []event.RouteDecision{
+				{
+					Verdict: "no_template", Detail: `no route for events of type "order.placed"`,
+					Needed: `a route must be for this type: "confirmation" is for order.place, "parcel" is for parcel.*, and 3 more`,
+				},
+			}}, event.Settled{})
+		},
+		"template_missing": func(h *history) {
+			h.claim(0, 0)
+			h.record(event.Planned{Config: "rev1", Nothing: event.NoTemplate, Routes: []event.RouteDecision{
+				{
+					Route: "confirmation", Verdict: "no_template", Detail: "templates/confirmation has no template",
+					Needed: "templates/confirmation must have subject.txt, and text.txt or html.html", Locales: []string{"de", "en"},
+				},
+			}}, event.Settled{})
+		},
+		"nobody": func(h *history) {
+			h.claim(0, 0)
+			h.record(event.Planned{Config: "rev1", Nothing: event.NoRecipient, Routes: []event.RouteDecision{
+				{
+					Route: "confirmation", Verdict: "no_recipient", Detail: "recipients (data.customer.email) gave nothing",
+					Needed: "recipients must give an e-mail address: data.customer.email", Missing: []string{"data.customer"},
+				},
+				{
+					Route: "vip", Verdict: "condition_false", Detail: "when is not true",
+					Needed: `data.tier == "gold" || data.vip must be true`, Missing: []string{"data.tier", "data.vip"},
+				},
+			}}, event.Settled{})
+		},
+		"channel_gone": func(h *history) {
+			h.claim(0, 0)
+			h.record(planned(mail, hook), event.GaveUp{Message: mail.ID, Reason: "no_channel"}, event.GaveUp{Message: hook.ID, Reason: "not_in_plan"},
+				event.Settled{})
+		},
 		"no_recipient": func(h *history) {
 			h.claim(0, 0)
 			h.record(event.Planned{Config: "rev1", Nothing: event.NoRecipient, Routes: []event.RouteDecision{

@@ -28,7 +28,7 @@ func (p part) product(ctx context.Context, log *place, at *pace) (r partResult, 
 	began := time.Now()
 	_, err = projector.Rebuild(ctx, projector.RebuildOptions{
 		Outcomes: log.log.Outcomes, DeadLetters: log.log.DeadLetters, Store: ledger,
-		Progress: func(done, _ uint64) { at.done.Store(int64(done)) },
+		Progress: func(p projector.Progress) { at.done.Store(max(at.done.Load(), int64(p.Done))) },
 	})
 	r.Rate = float64(p.Want.Records) / time.Since(began).Seconds()
 	r.PeakRSS = peakRSS()

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
@@ -90,17 +91,23 @@ func (b *bare) log() *streams.Log {
 	return l
 }
 
-// furnished is a log with one of everything: letters that
+// furnished is a log with one of everything: an entry that is skipped, letters that
 // were removed at the beginning, in between and at the end, and objects.
 func furnished(t *testing.T, seed int) *streams.Log {
 	t.Helper()
 	server := streamstest.NewServer(t)
 	w := newWriter(t, server)
 	w.write(t, history(seed))
+	odd := nats.NewMsg("plans.odd")
+	odd.Header.Set(streams.HeaderKind, string(event.KindSettled))
+	odd.Data = []byte("this cannot be folded")
+	ack, err := w.js.PublishMsg(t.Context(), odd)
+	require.NoError(t, err)
+	require.NoError(t, w.log.Outcomes.AcceptGap(t.Context(), streams.Gap{From: ack.Sequence, To: ack.Sequence, Accepted: "ann: not ours", Skipped: true}))
 	for i := range 8 {
 		w.letter(t, storetest.Ref("acme", i))
 	}
-	_, _, err := w.log.DeadLetters.Put(t.Context(), event.Letter{
+	_, _, err = w.log.DeadLetters.Put(t.Context(), event.Letter{
 		Kind: event.LetterDelivery, Key: event.NewKey("large"), Tenant: "acme", Cause: event.CauseOversize, At: storetest.Start, Data: make([]byte, 14<<20),
 	})
 	require.NoError(t, err)

@@ -51,6 +51,8 @@ func TestDamageIsFound(t *testing.T) {
 		{"a line is missing", without(2), "the checksum is another"},
 		{"an entry of OUTCOMES is missing", without(10), "entry 4 of OUTCOMES is missing"},
 		{"the gap is missing", without(11), "entry 5 of OUTCOMES is missing"},
+		{"what is skipped is missing", without(16), "the checksum is another"},
+		{"what is skipped is not there", strings.Replace(text, `"skip","stream":"OUTCOMES","from":10,"to":10`, `"skip","stream":"OUTCOMES","from":10,"to":12`, 1), "skipped that are not there"},
 		{"the header is missing", without(0), "does not begin as an export"},
 		{"a byte of an entry is another", strings.Replace(text, `"aGVsbG8="`, `"aGVsbG9="`, 1), "the checksum is another"},
 		{"a count is another", strings.Replace(text, `"entries":6`, `"entries":7`, 1), "the checksum is another"},

@@ -273,7 +273,32 @@ func (x *exporter) outcomes(ctx context.Context, p *Progress) error {
 			return err
 		}
 	}
-	return x.missing(ctx, p, p.Last+1)
+	if err := x.missing(ctx, p, p.Last+1); err != nil {
+		return err
+	}
+	return x.skips(ctx, p)
+}
+
+// skips writes which of the entries readers are to pass over. They come last, since an
+// operator may have said so only just now.
+func (x *exporter) skips(ctx context.Context, p *Progress) error {
+	info, err := x.Outcomes.Info(ctx)
+	if err != nil {
+		return err
+	}
+	for _, g := range info.Gaps {
+		if !g.Skipped || g.From < p.First || g.To > p.At {
+			continue
+		}
+		line, err := appendLine(nil, gapLine{Line: lineSkip, Stream: p.Stream, From: g.From, To: g.To, Accepted: g.Accepted})
+		if err != nil {
+			return err
+		}
+		if err := x.out.write(line); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // lastPresent returns the sequence of the last entry of those to export that is

@@ -139,7 +139,7 @@ func small() archive.Source {
 		streams.Entry{Sequence: 10, Time: start.UTC(), Subject: "plans.x\xff", Header: nats.Header{"X-Bytes": {"\xff", "plain"}}, Data: []byte("no JSON \x00\xff")},
 		streams.Entry{Sequence: 11, Time: start.UTC(), Subject: "audit.acme"},
 	)
-	outcomes.info.Gaps = []streams.Gap{{From: 5, To: 7, Accepted: "ann at 2026-03-01T12:00:00Z: a power cut"}}
+	outcomes.info.Gaps = []streams.Gap{{From: 5, To: 7, Accepted: "ann at 2026-03-01T12:00:00Z: a power cut"}, {From: 10, To: 10, Accepted: "bob at 2026-03-01T12:00:00Z: not ours", Skipped: true}}
 	letters := newFake(streams.DeadLettersStream,
 		letterEntry(2, `{"kind":"event","data_base64":"aGVsbG8="}`),
 		letterEntry(5, `{"kind":"delivery"}`, "large", "damaged", "gone"),

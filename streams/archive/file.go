@@ -1,11 +1,13 @@
 package archive
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sort"
 
 	"tidings/streams"
@@ -67,6 +69,7 @@ func (f *File) check(ctx context.Context, in io.Reader, progress func(read int64
 		switch {
 		case errors.Is(err, io.EOF):
 			f.header, f.end = *r.header, r.snapshot()
+			slices.SortStableFunc(f.gaps, func(a, b streams.Gap) int { return cmp.Compare(a.From, b.From) })
 			return nil
 		case err != nil:
 			return err

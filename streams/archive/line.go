@@ -26,6 +26,7 @@ const (
 	lineHeader     = "header"
 	lineEntry      = "entry"
 	lineGap        = "gap"
+	lineSkip       = "skip"
 	lineChunk      = "chunk"
 	lineObject     = "object"
 	lineCheckpoint = "checkpoint"
@@ -63,7 +64,8 @@ type entryLine struct {
 	DataBase64    []byte          `json:"data_base64,omitempty"`    // of any other
 }
 
-// gapLine is a run of sequences of OUTCOMES that an operator accepted as missing.
+// gapLine is a run of sequences of OUTCOMES that an operator accepted as missing, or, as
+// a skip, that are there and that an operator has readers pass over.
 type gapLine struct {
 	Line     string `json:"line"`
 	Stream   string `json:"stream"`

@@ -223,6 +223,8 @@ func (r *reader) take(line []byte) (item, error) {
 		return r.takeEntry(line)
 	case lineGap:
 		return r.takeGap(line)
+	case lineSkip:
+		return r.takeSkip(line)
 	case lineChunk:
 		return r.takeChunk(line)
 	case lineObject:
@@ -319,6 +321,19 @@ func (r *reader) takeGap(line []byte) (item, error) {
 	g := streams.Gap{From: l.From, To: l.To, Accepted: l.Accepted}
 	r.gap(p, g)
 	return item{stream: l.Stream, gap: &g}, nil
+}
+
+func (r *reader) takeSkip(line []byte) (item, error) {
+	l, err := decode[gapLine](line)
+	if err != nil {
+		return item{}, err
+	}
+	p := r.of(l.Stream)
+	if p == nil || p.Stream != streams.OutcomesStream || l.To < l.From || l.From < p.First || l.To > p.At {
+		return item{}, errors.New("entries are skipped that are not there")
+	}
+	r.add(line)
+	return item{stream: l.Stream, gap: &streams.Gap{From: l.From, To: l.To, Accepted: l.Accepted, Skipped: true}}, nil
 }
 
 func (r *reader) takeChunk(line []byte) (item, error) {

@@ -10,7 +10,9 @@ import (
 // them, and texts.
 const (
 	maxSteps = 10_000 // index keys looked at
-	maxReads = 5_000  // values read
+	maxReads = 4_000  // values read
+	// misfit is what counts as values read where one was decoded and does not fit.
+	misfit = 5
 )
 
 // span is a set of places, read from its end.

@@ -203,6 +203,7 @@ func page[T any](
 				return false, fmt.Errorf("decode %s: %w", keyIn(place), err)
 			}
 			if !fits(item) {
+				reads += misfit - 1
 				return true, nil
 			}
 			if len(p.Items) == q.size() {

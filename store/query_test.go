@@ -161,6 +161,11 @@ func TestPages(t *testing.T) {
 		require.NotEmpty(t, page.Next)
 		require.Equal(t, 11, len(all(t, s.Events, q, turnEvents)), "7 and 70 to 79")
 
+		q = store.Query{Text: "<nowhere>"} // another form in JSON: every row is decoded, which counts as five reads
+		pages := 0
+		require.Empty(t, all(t, s.Events, q, func(q *store.Query, next string) { q.Cursor = next; pages++ }))
+		require.Equal(t, n/20, pages+1)
+
 		q = store.Query{Phase: event.PhaseSettled, Outcome: event.Stale, Tenant: "acme"}
 		require.Empty(t, all(t, s.Events, q, turnEvents))
 	})

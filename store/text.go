@@ -22,8 +22,8 @@ func mentions(text string, values ...string) bool {
 type text []byte
 
 func textOf(s string) text {
-	for _, c := range []byte(s) {
-		if c < ' ' || c >= utf8.RuneSelf || strings.IndexByte(`"\<>&/`, c) >= 0 {
+	for _, c := range s {
+		if c < ' ' || strings.ContainsRune("\"\\<>&\u2028\u2029", c) || c == utf8.RuneError {
 			return nil
 		}
 	}
@@ -39,8 +39,8 @@ func (t text) maybeIn(value []byte) bool {
 	}
 	lower := make([]byte, 0, 1024)
 	for _, c := range value {
-		if c >= utf8.RuneSelf { // letters from there have lower cases down here
-			return true
+		if c >= utf8.RuneSelf {
+			return bytes.Contains(bytes.ToLower(value), t)
 		}
 		if 'A' <= c && c <= 'Z' {
 			c += 'a' - 'A'

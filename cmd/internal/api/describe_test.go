@@ -109,6 +109,42 @@ func TestTheDescription(t *testing.T) {
 	})
 }
 
+// Whatever is wrong with a request, the answer is a problem with a name.
+func TestEveryRefusalIsAProblem(t *testing.T) {
+	w := newWorld(t)
+	_, _, operations := description(t, w)
+	large := `{"reason":"` + strings.Repeat("x", 18<<20) + `"}`
+	for name, o := range operations {
+		t.Run(name, func(t *testing.T) {
+			method, path, _ := strings.Cut(name, " ")
+			path = regexp.MustCompile(`\{[a-z]+\}`).ReplaceAllString(path, "x")
+			if o.Security == nil {
+				problem(t, w.ask(method, path, "", "Authorization", ""), http.StatusUnauthorized)
+			}
+			if method != http.MethodGet {
+				problem(t, w.ask(method, path, "{}", "Sec-Fetch-Site", "cross-site"), http.StatusForbidden)
+			}
+			if o.RequestBody != nil {
+				problem(t, w.ask(method, path, large, "Content-Type", "application/json"), http.StatusRequestEntityTooLarge)
+			}
+			if o.RequestBody != nil && path != "/v1/events" { // that takes anything
+				problem(t, w.ask(method, path, "", "Content-Type", "application/json"), http.StatusBadRequest)
+				for _, body := range []string{"{", "[]", "7", `"x"`, `{"nothing":1}`, "\x00"} {
+					res := w.ask(method, path, body, "Content-Type", "application/json")
+					require.Contains(t, []int{http.StatusBadRequest, http.StatusUnprocessableEntity}, res.StatusCode, body)
+					problem(t, res, res.StatusCode)
+				}
+				problem(t, w.ask(method, path, "{}", "Content-Type", "application/xml"), http.StatusUnsupportedMediaType)
+			}
+			res := w.ask(method, path+"?no_such_parameter=1", "{}", "Content-Type", "application/json")
+			if path != "/v1/events" || method == http.MethodGet {
+				require.Contains(t, []int{http.StatusBadRequest, http.StatusUnprocessableEntity}, res.StatusCode)
+				require.Contains(t, problem(t, res, res.StatusCode), "no_such_parameter")
+			}
+		})
+	}
+}
+
 func has[K comparable, V any](m map[K]V, key K) bool { _, ok := m[key]; return ok }
 
 // What is answered has the form that the description gives it.

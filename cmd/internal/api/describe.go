@@ -29,11 +29,61 @@ func describeGuards(spec *huma.OpenAPI) {
 			Description: "ETags of what is known already: 304 if it is still so",
 		},
 	}
+	asked, answered := schemas{of: spec.Components.Schemas}, schemas{of: spec.Components.Schemas}
 	for _, item := range spec.Paths {
 		for _, o := range []*huma.Operation{item.Get, item.Put, item.Post, item.Patch, item.Delete} {
-			if o != nil {
-				describeOperation(o)
+			if o == nil {
+				continue
 			}
+			describeOperation(o)
+			if o.RequestBody != nil {
+				asked.add(o.RequestBody.Content)
+			}
+			for _, r := range o.Responses {
+				answered.add(r.Content)
+			}
+		}
+	}
+	answered.leaveOpen(asked)
+}
+
+// schemas are schemas with all that they are made of.
+type schemas struct {
+	of   huma.Registry
+	seen map[*huma.Schema]bool
+}
+
+func (s *schemas) add(content map[string]*huma.MediaType) {
+	for _, media := range content {
+		s.walk(media.Schema)
+	}
+}
+
+func (s *schemas) walk(schema *huma.Schema) {
+	if schema == nil || s.seen[schema] {
+		return
+	}
+	if s.seen == nil {
+		s.seen = map[*huma.Schema]bool{}
+	}
+	s.seen[schema] = true
+	if schema.Ref != "" {
+		s.walk(s.of.SchemaFromRef(schema.Ref))
+	}
+	more, _ := schema.AdditionalProperties.(*huma.Schema)
+	parts := slices.Concat(slices.Collect(maps.Values(schema.Properties)), schema.OneOf, schema.AnyOf, schema.AllOf, []*huma.Schema{schema.Items, more})
+	for _, part := range parts {
+		s.walk(part)
+	}
+}
+
+// leaveOpen lets the schemas have other members than those described, but for those
+// by which requests are checked: members are added to answers in time, and a client
+// made from the description must not refuse them.
+func (s *schemas) leaveOpen(asked schemas) {
+	for schema := range s.seen {
+		if closed, ok := schema.AdditionalProperties.(bool); ok && !closed && !asked.seen[schema] {
+			schema.AdditionalProperties = nil
 		}
 	}
 }

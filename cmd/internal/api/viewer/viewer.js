@@ -278,7 +278,7 @@ function show() {
   for (const tag of groups) {
     const group = all.filter((o) => o.tag === tag);
     if (group.length === 0) continue;
-    const links = el("div", {}, el("h2", {}, tag), ...group.map((o) => el("a", { href: `#${o.operation.operationId}`, title: o.operation.summary },
+    const links = el("div", {}, el("h2", {}, tag), ...group.map((o) => el("a", { href: `#${o.operation.operationId}`, title: o.operation.summary, click: () => { document.getElementById(o.operation.operationId).open = true; } },
       el("span", { class: `method ${o.method}` }, o.method.toUpperCase()), el("span", {}, o.path))));
     document.getElementById("index").append(links);
     document.getElementById("main").append(el("section", {}, el("h2", {}, tag),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,6 +17,8 @@ type Filter struct {
 	Type   string // of the event
 	Key    event.Key
 	Kinds  []event.Kind
+	// Outcomes are what events ended with, and [event.DuplicateOutcome].
+	Outcomes []event.Outcome
 	// Final chooses the records that an event ended with.
 	Final bool
 }
@@ -24,7 +27,7 @@ type Filter struct {
 func (f Filter) Match(e Entry) bool {
 	is := func(want, header string) bool { return want == "" || want == getHeader(e.Header, header) }
 	return is(f.Tenant, HeaderTenant) && is(f.Type, HeaderType) && is(string(f.Key), HeaderKey) &&
-		(!f.Final || e.Header.Get(HeaderFinal) == "true") && f.kind(event.Kind(e.Header.Get(HeaderKind)))
+		(!f.Final || e.Header.Get(HeaderFinal) == "true") && f.kind(event.Kind(e.Header.Get(HeaderKind))) && f.outcome(event.Outcome(e.Header.Get(HeaderOutcome)))
 }
 
 func (f Filter) kind(have event.Kind) bool {
@@ -34,6 +37,10 @@ func (f Filter) kind(have event.Kind) bool {
 		}
 	}
 	return len(f.Kinds) == 0
+}
+
+func (f Filter) outcome(outcome event.Outcome) bool {
+	return len(f.Outcomes) == 0 || slices.Contains(f.Outcomes, outcome)
 }
 
 // FollowFrom is [Outcomes.Follow] behind a mark, of the entries that the filter

@@ -23,7 +23,7 @@ func newEventsTail(c *cli) *cobra.Command {
 		Long: `Shows what is decided and done from now on, or from the place that --after names,
 as it happens. It goes on after a restart of tidings. With --json each line is an
 entry as docs/records.md describes it, with the id to go on from.`,
-		Example: "  tidings events tail --final\n  tidings events tail --after 0 --kind dead --json",
+		Example: "  tidings events tail --final\n  tidings events tail --after 0 --kind dead --json\n  tidings events tail --outcome failed,suppressed --tenant shop",
 	}
 	f := cmd.Flags()
 	f.StringVar(&q.After, "after", "end", "an id or sequence, 0 for the beginning, or end")
@@ -31,9 +31,11 @@ entry as docs/records.md describes it, with the id to go on from.`,
 	f.StringVar(&q.Type, "type", "", "event type")
 	f.StringVar(&key, "key", "", "key of an event")
 	f.StringSliceVar(&q.Kinds, "kind", nil, "opened, claimed, waiting, settled, dead, late, duplicate, operation, replay or skip; several separated by commas")
+	f.StringSliceVar(&q.Outcomes, "outcome", nil, "processed, failed, suppressed, no_recipient, no_template, stale or duplicate; several separated by commas")
 	f.BoolVar(&q.Final, "final", false, "only how events end")
 	f.IntVar(&limit, "limit", 0, "end after so many entries; 0 is never")
 	complete(cmd, "kind", names(api.RecordKinds())...)
+	complete(cmd, "outcome", names(api.RecordOutcomes())...)
 	cmd.RunE = c.runs(func(ctx context.Context, _ []string) error {
 		q.Key = api.Key(key)
 		return c.tail(ctx, q, limit)

@@ -24,6 +24,7 @@ type RecordQuery struct {
 	Tenant, Type string
 	Key          event.Key
 	Kinds        []string
+	Outcomes     []string
 	Final        bool // only the records that an event ended with
 }
 
@@ -80,6 +81,9 @@ func (c *Client) followOnce(ctx context.Context, q *RecordQuery, handle func(Fol
 	v.set("key", string(q.Key))
 	for _, kind := range q.Kinds {
 		url.Values(v).Add("kind", kind)
+	}
+	for _, outcome := range q.Outcomes {
+		url.Values(v).Add("outcome", outcome)
 	}
 	if q.Final {
 		v.set("final", "true")

@@ -56,6 +56,7 @@ func (s *Server) registerRecords(mux *http.ServeMux, spec *huma.OpenAPI) {
 			query("type", "of the event", text),
 			query("key", "of the event", text),
 			query("kind", "of the entry: opened, claimed, waiting, settled, dead, late, duplicate, operation, replay, skip; may be repeated", text),
+			query("outcome", "of the event, once it has ended: processed, failed, suppressed, no_recipient, no_template, stale; or duplicate; may be repeated", text),
 			query("final", "only the records that an event ended with", &huma.Schema{Type: "boolean"}),
 			{Name: LastEventID, In: "header", Description: "goes before after", Schema: text},
 		},
@@ -118,12 +119,20 @@ func following(r *http.Request) (f streams.Filter, after string, err error) {
 				}
 				f.Kinds = append(f.Kinds, kind)
 			}
+		case "outcome":
+			for _, v := range values {
+				outcome := event.Outcome(v)
+				if !slices.Contains(RecordOutcomes(), outcome) {
+					return f, "", fmt.Errorf("outcome: %q is none of %v", v, RecordOutcomes())
+				}
+				f.Outcomes = append(f.Outcomes, outcome)
+			}
 		case "final":
 			if f.Final, err = strconv.ParseBool(values[0]); err != nil {
 				return f, "", fmt.Errorf("final: %q is neither true nor false", values[0])
 			}
 		default:
-			return f, "", fmt.Errorf("unknown query parameter %q: it is after, tenant, type, key, kind or final", name)
+			return f, "", fmt.Errorf("unknown query parameter %q: it is after, tenant, type, key, kind, outcome or final", name)
 		}
 	}
 	if last := r.Header.Get(LastEventID); last != "" {

@@ -88,6 +88,14 @@ func TestRecordsAreFollowed(t *testing.T) {
 		got := w.take(api.RecordQuery{Key: written[1].Event.Key, Tenant: "acme", Kinds: []string{"settled", "dead"}, Final: true}, 1)
 		require.Equal(t, "2."+written[1].ID, got[0].ID)
 	})
+	t.Run("chosen by what events ended with", func(t *testing.T) {
+		r := event.NewRecord(storetest.Ref("acme", 50), event.State{}, time.Now(), event.Expired{}, event.Settled{})
+		_, err := w.stream.Outcomes.Append(w.t.Context(), r, 0)
+		require.NoError(t, err)
+		got := w.take(api.RecordQuery{Outcomes: []string{"stale", "failed"}}, 1)
+		require.Contains(t, got[0].ID, r.ID)
+		require.Contains(t, problem(t, w.ask(http.MethodGet, "/v1/records?outcome=lost", ""), http.StatusBadRequest), "outcome:")
+	})
 }
 
 func TestAFollowerGoesOnAfterItsConnectionIsLost(t *testing.T) {

@@ -53,6 +53,9 @@ func Causes() []Cause { return event.Causes() }
 // RecordKinds lists the kinds of entries that can be followed.
 func RecordKinds() []event.Kind { return event.Kinds() }
 
+// RecordOutcomes lists the outcomes that entries which can be followed have.
+func RecordOutcomes() []Outcome { return append(event.Outcomes(), Duplicate) }
+
 // LetterKinds lists the kinds of dead letters.
 func LetterKinds() []LetterKind { return []LetterKind{event.LetterEvent, event.LetterDelivery} }
 

@@ -3,9 +3,11 @@ package projector_test
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 
 	"tidings/projector"
@@ -13,6 +15,7 @@ import (
 	"tidings/store/storetest"
 	"tidings/streams"
 	"tidings/streams/event"
+	"tidings/streams/streamstest"
 )
 
 // unreadable is what an entry in the place of the second record of an event may be
@@ -174,4 +177,39 @@ func TestSkipIsRefusedWhereThereIsNothingToSkip(t *testing.T) {
 	_, _, err := p.Skip(context.Background(), w.outcomes, 2, "ann", "why")
 	require.ErrorIs(t, err, projector.ErrNotUnreadable, "a gap is no entry")
 	require.ErrorContains(t, err, "it has over 2: entry 2 is missing")
+}
+
+func TestASkipIsKnownToWhateverIsFoldedFromTheLogOrItsExport(t *testing.T) {
+	server := streamstest.NewServer(t)
+	w := newWriter(t, server)
+	lines := history(3)
+	bad := w.write(t, lines[:40]) + 1
+	m := nats.NewMsg("outcomes.acme." + string(storetest.Ref("acme", 1).Key))
+	m.Header.Set(streams.HeaderKind, string(event.KindSettled))
+	m.Data = []byte("{")
+	_, err := w.js.PublishMsg(t.Context(), m)
+	require.NoError(t, err)
+	last := w.write(t, []storetest.Line{{Unknown: &storetest.Unknown{Kind: "plan", Data: []byte("{}")}}})
+
+	path := filepath.Join(t.TempDir(), "ledger.db")
+	p, s, stop := project(t, server.Log(), path, projector.Options{VerifyEvery: 10 * time.Millisecond})
+	require.Equal(t, bad, halted(t, p, outcomes).Sequence)
+	_, at, err := p.Skip(t.Context(), w.log.Outcomes, bad, "ann", "a test")
+	require.NoError(t, err)
+	require.Equal(t, last+1, at)
+	caughtUp(t, p, at)
+	live := digest(t, s)
+	stop()
+
+	require.Equal(t, live, digest(t, fold(t, w.log.Outcomes, w.log.DeadLetters)))
+	file := exported(t, w.log)
+	require.Equal(t, live, digest(t, fold(t, file.Outcomes(), file.DeadLetters())))
+	info, err := file.Outcomes().Info(t.Context())
+	require.NoError(t, err)
+	had, err := w.log.Outcomes.Info(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, had.Gaps, info.Gaps)
+	missing, err := w.log.Outcomes.Missing(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, missing)
 }

@@ -31,6 +31,7 @@ type slice struct {
 	horizon time.Duration  // of the entries; 0: never forgotten
 	now     time.Time      // as Info says; zero: nothing ages
 	skips   map[uint64]int // Follow passes over the entry so many times
+	again   map[uint64]int // Follow delivers the entry so many times more
 	changed chan struct{}  // closed and replaced
 }
 
@@ -131,7 +132,15 @@ func (s *slice) Follow(ctx context.Context, from uint64, handle func(streams.Ent
 			if err := handle(e); err != nil {
 				return err
 			}
-			from = e.Sequence + 1
+			s.mu.Lock()
+			again := s.again[e.Sequence] > 0
+			if again {
+				s.again[e.Sequence]--
+			}
+			s.mu.Unlock()
+			if !again {
+				from = e.Sequence + 1
+			}
 			continue
 		}
 		select {

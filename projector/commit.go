@@ -84,7 +84,7 @@ func (f *follower) tryCommit(ctx context.Context, batch []item, before, after st
 		f.progress.asking(fmt.Sprintf("cannot verify %s: %v", f.name, err))
 		return err
 	}
-	problems, err := f.write(batch, info.Gaps, after)
+	problems, err := f.write(batch, info, after)
 	if halt, ok := errors.AsType[*HaltError](err); ok {
 		return f.commitUpTo(ctx, halt, batch, before)
 	}
@@ -120,14 +120,14 @@ func (f *follower) commitUpTo(ctx context.Context, halt *HaltError, batch []item
 
 // write returns a *[HaltError] if an entry cannot be folded or the file is damaged.
 // It has written nothing then.
-func (f *follower) write(batch []item, gaps []streams.Gap, c store.Checkpoint) ([]problem, error) {
+func (f *follower) write(batch []item, info streams.StreamInfo, c store.Checkpoint) ([]problem, error) {
 	var problems []problem
 	err := f.store.Update(func(tx *store.Tx) error {
 		for _, i := range batch {
-			if g, ok := skippedBy(gaps, i.Sequence); ok {
+			if g, ok := skippedBy(info.Gaps, i.Sequence); ok {
 				i = i.skipped(g)
 			}
-			what, err := i.apply(tx, gaps)
+			what, err := i.apply(tx, info)
 			if bad, ok := errors.AsType[*unfoldable](err); ok {
 				return unfolded(f.name, i, bad.problem)
 			}

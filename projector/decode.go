@@ -3,6 +3,7 @@ package projector
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"tidings/store"
@@ -16,12 +17,12 @@ type item struct {
 	tenant string    // as its header says, encoded
 	key    event.Key // that it says it is about, if any
 	kind   event.Kind
-	// apply writes the item, where operators accepted the gaps. It returns what is
+	// apply writes the item, where that is how the stream stands. It returns what is
 	// suspicious about it, if anything is, and an [unfoldable] if it cannot be folded.
-	apply func(tx *store.Tx, gaps []streams.Gap) (problem string, err error)
+	apply func(tx *store.Tx, info streams.StreamInfo) (problem string, err error)
 }
 
-func newItem(e streams.Entry, apply func(*store.Tx, []streams.Gap) (string, error)) item {
+func newItem(e streams.Entry, apply func(*store.Tx, streams.StreamInfo) (string, error)) item {
 	i := item{
 		Entry: e, apply: apply, key: keyOf(e),
 		tenant: e.Header.Get(streams.HeaderTenant), kind: event.Kind(e.Header.Get(streams.HeaderKind)),
@@ -34,7 +35,7 @@ func newItem(e streams.Entry, apply func(*store.Tx, []streams.Gap) (string, erro
 // is kept follows from that and the entry alone, whenever it is folded.
 func (i item) skipped(g streams.Gap) item {
 	kept := store.Unknown{Subject: i.Subject, Problem: "this cannot be folded, and is skipped by the word of " + g.Accepted, Data: i.Data}
-	i.apply = func(tx *store.Tx, _ []streams.Gap) (string, error) {
+	i.apply = func(tx *store.Tx, _ streams.StreamInfo) (string, error) {
 		return "", tx.Unknown(store.Place{Sequence: i.Sequence, Time: i.Time}, i.key, i.kind, kept)
 	}
 	return i
@@ -51,25 +52,25 @@ func decodeOutcome(e streams.Entry) item {
 		if err := json.Unmarshal(e.Data, &d); err != nil || !event.Key(d.ID).Valid() || !d.Event.Key.Valid() {
 			return refused(e, "this is not a duplicate, although its header says so")
 		}
-		return newItem(e, func(tx *store.Tx, _ []streams.Gap) (string, error) { return "", tx.Duplicate(place, d) })
+		return newItem(e, func(tx *store.Tx, _ streams.StreamInfo) (string, error) { return "", tx.Duplicate(place, d) })
 	case event.KindReplay: // no event's: kept to be shown
 		var r event.Replay
 		if err := json.Unmarshal(e.Data, &r); err != nil || r.ID == "" {
 			return refused(e, "this is not of a replay plan, although its header says so")
 		}
-		return newItem(e, func(tx *store.Tx, _ []streams.Gap) (string, error) { return "", tx.Replay(place, r) })
+		return newItem(e, func(tx *store.Tx, _ streams.StreamInfo) (string, error) { return "", tx.Replay(place, r) })
 	case event.KindSkip:
 		var skip event.Skip
 		if err := json.Unmarshal(e.Data, &skip); err != nil || skip.ID == "" || skip.Event != "" && !skip.Event.Valid() {
 			return refused(e, "this is not an operator's word to skip an entry, although its header says so")
 		}
-		return newItem(e, func(tx *store.Tx, _ []streams.Gap) (string, error) { return "", tx.Skip(place, skip) })
+		return newItem(e, func(tx *store.Tx, _ streams.StreamInfo) (string, error) { return "", tx.Skip(place, skip) })
 	case event.KindOperation:
 		var op event.Operation
 		if err := json.Unmarshal(e.Data, &op); err != nil || op.ID == "" || !op.Letter.Key.Valid() || op.Event != "" && !op.Event.Valid() {
 			return refused(e, "this is not an operation, although its header says so")
 		}
-		return newItem(e, func(tx *store.Tx, _ []streams.Gap) (string, error) { return "", tx.Operation(place, op) })
+		return newItem(e, func(tx *store.Tx, _ streams.StreamInfo) (string, error) { return "", tx.Operation(place, op) })
 	case event.KindOpened, event.KindClaimed, event.KindWaiting, event.KindSettled, event.KindDead, event.KindLate:
 		return decodeRecord(e, kind, place)
 	}
@@ -86,8 +87,8 @@ func decodeRecord(e streams.Entry, kind event.Kind, place store.Place) item {
 	case r.Kind != kind:
 		return refused(e, fmt.Sprintf("record %s is of the kind %q, and its header says %q", r.ID, r.Kind, kind))
 	}
-	return newItem(e, func(tx *store.Tx, gaps []streams.Gap) (string, error) {
-		return "", applyRecord(tx, gaps, place, r, parts)
+	return newItem(e, func(tx *store.Tx, info streams.StreamInfo) (string, error) {
+		return "", applyRecord(tx, info, place, r, parts)
 	})
 }
 
@@ -100,14 +101,14 @@ func (u *unfoldable) Error() string { return u.problem }
 
 // refused is an entry that cannot be folded.
 func refused(e streams.Entry, problem string) item {
-	return newItem(e, func(*store.Tx, []streams.Gap) (string, error) { return "", &unfoldable{problem} })
+	return newItem(e, func(*store.Tx, streams.StreamInfo) (string, error) { return "", &unfoldable{problem} })
 }
 
 // unknown keeps an entry of a later version as it is.
 func unknown(e streams.Entry, kind event.Kind) item {
 	kept := store.Unknown{Subject: e.Subject, Problem: fmt.Sprintf("this version does not know the kind %q", kind), Data: e.Data}
 	key := keyOf(e)
-	return newItem(e, func(tx *store.Tx, _ []streams.Gap) (string, error) {
+	return newItem(e, func(tx *store.Tx, _ streams.StreamInfo) (string, error) {
 		return "", tx.Unknown(store.Place{Sequence: e.Sequence, Time: e.Time}, key, kind, kept)
 	})
 }
@@ -123,66 +124,45 @@ func keyOf(e streams.Entry) event.Key {
 }
 
 // applyRecord applies a record if it follows the one before it.
-func applyRecord(tx *store.Tx, gaps []streams.Gap, place store.Place, r event.Record, parts event.Parts) error {
-	before, err := tx.Row(r.Event.Key)
+func applyRecord(tx *store.Tx, info streams.StreamInfo, place store.Place, r event.Record, parts event.Parts) error {
+	row, err := tx.Row(r.Event.Key)
 	if err != nil {
 		return err
 	}
-	if what := discontinuity(tx, before, place.Sequence, r); what != "" {
-		explained, err := explained(tx, gaps, before, place.Sequence, r)
+	var before store.Row
+	if row != nil {
+		before = *row
+	}
+	if before.RecordSequence < place.Sequence && r.State.Revision != before.Revision+1 {
+		known, err := explained(tx, info, before, place.Sequence, r)
 		if err != nil {
 			return err
 		}
-		if !explained {
-			return &unfoldable{what}
+		if !known {
+			return &unfoldable{fmt.Sprintf("record %s of event %s has revision %d, the one before it has %d",
+				r.ID, r.Event.Key, r.State.Revision, before.Revision)}
 		}
 	}
 	return tx.RecordParts(place, r, parts)
 }
 
-// discontinuity says how the record does not follow the one before it, if so.
-func discontinuity(tx *store.Tx, before *store.Row, sequence uint64, r event.Record) string {
-	revision := 0
+// explained reports whether it is known why records are missing between two: they may
+// have aged out, the second says so itself, an operator passed over some, or they are
+// there and a later version wrote them.
+func explained(tx *store.Tx, info streams.StreamInfo, before store.Row, sequence uint64, r event.Record) (bool, error) {
 	switch {
-	case before == nil && r.State.Revision == 1:
-		return ""
-	case before == nil:
-		if oldest := tx.Oldest(); oldest > 1 || oldest == 0 && sequence > 1 {
-			return "" // older records may have aged out
-		}
-	case before.RecordSequence >= sequence: // seen before
-		return ""
-	default:
-		revision = before.Revision
-	}
-	if r.State.Revision == revision+1 {
-		return ""
-	}
-	return fmt.Sprintf("record %s of event %s has revision %d, the one before it has %d", r.ID, r.Event.Key, r.State.Revision, revision)
-}
-
-// explained reports whether it is known why records are missing before this one: it
-// says so itself, an operator passed over some, or they are there and a later version
-// wrote them.
-func explained(tx *store.Tx, gaps []streams.Gap, before *store.Row, sequence uint64, r event.Record) (bool, error) {
-	after, revision := uint64(0), 0
-	if before != nil {
-		after, revision = before.RecordSequence, before.Revision
-	}
-	if r.State.Revision <= revision {
+	case r.State.Revision <= before.Revision:
 		return false, nil
+	case info.First > before.RecordSequence+1:
+		return true, nil
+	case slices.ContainsFunc(r.Facts, func(f event.Fact) bool { _, ok := f.(event.Restored); return ok }):
+		return true, nil
+	case slices.ContainsFunc(info.Gaps, func(g streams.Gap) bool {
+		return !g.Skipped && g.To > before.RecordSequence && g.From < sequence
+	}):
+		return true, nil
 	}
-	for _, f := range r.Facts {
-		if _, ok := f.(event.Restored); ok {
-			return true, nil
-		}
-	}
-	for _, g := range gaps {
-		if !g.Skipped && g.To > after && g.From < sequence {
-			return true, nil
-		}
-	}
-	return tx.UnknownAfter(r.Event.Key, after)
+	return tx.UnknownAfter(r.Event.Key, before.RecordSequence)
 }
 
 // decodeLetter reads an entry of DEADLETTERS. The payload is not kept. A letter
@@ -199,9 +179,9 @@ func decodeLetter(e streams.Entry) item {
 	}
 	if !line.Key.Valid() {
 		problem = fmt.Sprintf("a letter under subject %s has no key and is not listed", e.Subject)
-		return newItem(e, func(*store.Tx, []streams.Gap) (string, error) { return problem, nil })
+		return newItem(e, func(*store.Tx, streams.StreamInfo) (string, error) { return problem, nil })
 	}
-	return newItem(e, func(tx *store.Tx, _ []streams.Gap) (string, error) { return problem, tx.Letter(line) })
+	return newItem(e, func(tx *store.Tx, _ streams.StreamInfo) (string, error) { return problem, tx.Letter(line) })
 }
 
 func unreadable(e streams.Entry, detail string) store.Letter {

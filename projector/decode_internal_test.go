@@ -35,12 +35,12 @@ func FuzzEntries(f *testing.F) {
 		e := streams.Entry{Sequence: 1, Time: time.Unix(1, 0), Subject: subject, Data: data, Header: nats.Header{}}
 		e.Header.Set(streams.HeaderKind, kind)
 		require.NoError(t, s.Update(func(tx *store.Tx) error {
-			if _, err := decodeLetter(e).apply(tx, nil); err != nil {
+			if _, err := decodeLetter(e).apply(tx, streams.StreamInfo{}); err != nil {
 				return err
 			}
-			_, err := decodeOutcome(e).apply(tx, nil)
+			_, err := decodeOutcome(e).apply(tx, streams.StreamInfo{})
 			if _, refused := errors.AsType[*unfoldable](err); refused {
-				_, err = decodeOutcome(e).skipped(streams.Gap{Accepted: "ann"}).apply(tx, nil)
+				_, err = decodeOutcome(e).skipped(streams.Gap{Accepted: "ann"}).apply(tx, streams.StreamInfo{})
 			}
 			return err
 		}))

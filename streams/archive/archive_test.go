@@ -129,12 +129,14 @@ func TestAStreamOfAFile(t *testing.T) {
 	})
 	t.Run("of letters that were removed at the end nothing is read", func(t *testing.T) {
 		from := big()
-		from.DeadLetters.(*fake).info.Last = 500_000
+		from.DeadLetters.(*fake).info.Last = 200_000
 		f, err := archive.Open(write(t, export(t, from)))
 		require.NoError(t, err)
-		for sequence := uint64(10_000); sequence <= 500_000; sequence++ { // as who looks for the last one does
-			_, err := f.DeadLetters().Entry(t.Context(), sequence)
-			require.ErrorIs(t, err, streams.ErrNotFound)
+		letters := f.DeadLetters()
+		for sequence := uint64(10_000); sequence <= 200_000; sequence++ { // as who looks for the last one does
+			if _, err := letters.Entry(t.Context(), sequence); !errors.Is(err, streams.ErrNotFound) {
+				require.ErrorIs(t, err, streams.ErrNotFound)
+			}
 		}
 	})
 	t.Run("waits at its end", func(t *testing.T) {

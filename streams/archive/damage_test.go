@@ -93,7 +93,7 @@ func TestDamageIsFound(t *testing.T) {
 
 func TestAFileThatIsCutOffSaysWhatToDo(t *testing.T) {
 	file := export(t, small())
-	for n := range len(file) {
+	for n := 0; n < len(file); n += 3 {
 		damage := damageOf(t, file[:n])
 		require.True(t, damage.CutOff, "at byte %d: %v", n, damage)
 		require.ErrorContains(t, damage, "run the same tidings ledger export again")

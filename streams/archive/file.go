@@ -152,7 +152,7 @@ func (f *File) read(ctx context.Context, from place, handle func(item) error) er
 // or begins before it.
 func (f *File) placeOf(stream string, sequence uint64) place {
 	i := sort.Search(len(f.places), func(i int) bool {
-		p := newTally(f.places[i].after).of(stream)
+		p := f.places[i].after.of(stream)
 		return p != nil && p.At >= sequence
 	})
 	return f.places[max(i-1, 0)]

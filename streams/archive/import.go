@@ -12,7 +12,7 @@ import (
 // ImportOptions returns what is told to a log that the file is to be imported into.
 func (f *File) ImportOptions(o streams.Options) streams.ImportOptions {
 	extent := func(stream string, gaps []streams.Gap) streams.Extent {
-		p := newTally(f.end).of(stream)
+		p := f.end.of(stream)
 		return streams.Extent{First: p.First, Last: p.Last, Gaps: gaps, Bytes: f.bytes[stream]}
 	}
 	return streams.ImportOptions{

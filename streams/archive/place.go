@@ -120,10 +120,10 @@ func (t *tally) add(line []byte) {
 }
 
 // of returns the progress of a stream, nil if it is none of a file.
-func (t *tally) of(stream string) *Progress {
-	for i := range t.Streams {
-		if t.Streams[i].Stream == stream {
-			return &t.Streams[i]
+func (c *Checkpoint) of(stream string) *Progress {
+	for i := range c.Streams {
+		if c.Streams[i].Stream == stream {
+			return &c.Streams[i]
 		}
 	}
 	return nil

@@ -58,7 +58,7 @@ func (s *Stream) Follow(ctx context.Context, from uint64, handle func(streams.En
 }
 
 // progress returns what the file has of the stream.
-func (s *Stream) progress() Progress { return *newTally(s.file.end).of(s.name) }
+func (s *Stream) progress() Progress { return *s.file.end.of(s.name) }
 
 var errFound = errors.New("found")
 

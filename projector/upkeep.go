@@ -192,6 +192,13 @@ func (u *Upkeep) Cancel() (Operation, error) {
 	return *u.last, nil
 }
 
+// File returns what the file of the ledger is: its schema, size and checkpoints.
+func (u *Upkeep) File() (f store.Checked, err error) {
+	f = store.Checked{Schema: store.Schema, Bytes: sizeOf(u.Store.Path())}
+	f.Checkpoints, err = u.Store.Checkpoints()
+	return f, err
+}
+
 // Backup begins a copy of the ledger as it is now. release is to be called, and waits
 // for nothing. The error is [ErrBusy] while something else is done with the ledger.
 func (u *Upkeep) Backup() (b *store.Backup, release func() error, err error) {
@@ -240,7 +247,7 @@ func (u *Upkeep) end(op Operation, found Rebuilt, err error) {
 	defer u.mu.Unlock()
 	u.cancel()
 	u.last.Found, u.last.Ended, u.last.Left = &found, u.Now().UTC(), 0
-	u.last.Result = resultOf(found, err)
+	u.last.Result = ResultOf(found, err)
 	level := slog.LevelInfo
 	if err != nil {
 		u.last.Error, level = err.Error(), slog.LevelWarn
@@ -250,7 +257,8 @@ func (u *Upkeep) end(op Operation, found Rebuilt, err error) {
 		"differences", found.Differences.String(), "entries", found.Entries, "error", cmp.Or(u.last.Error, "none"))
 }
 
-func resultOf(found Rebuilt, err error) Result {
+// ResultOf returns how a rebuild or a verification ended.
+func ResultOf(found Rebuilt, err error) Result {
 	_, halt := errors.AsType[*HaltError](err)
 	switch {
 	case err == nil && found.Differences.None():

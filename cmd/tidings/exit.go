@@ -84,7 +84,7 @@ func codeOf(err error) int {
 		return exitUsage
 	case errors.Is(err, publish.ErrNoQueue), errors.Is(err, app.ErrNoLedger), errors.Is(err, app.ErrNoLog):
 		return exitNotFound
-	case errors.Is(err, publish.ErrRefused), errors.Is(err, app.ErrInUse), ofArchive(err):
+	case errors.Is(err, publish.ErrRefused), errors.Is(err, app.ErrInUse), errors.Is(err, app.ErrOldExport), ofArchive(err), app.Misfit(err):
 		return exitRefused
 	}
 	return exitFailed

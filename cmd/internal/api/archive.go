@@ -56,7 +56,7 @@ func (s *Server) export(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(s.serving, cancel)()
-	out := &exportStream{w: w, control: http.NewResponseController(w)}
+	out := &exportStream{w: w, control: http.NewResponseController(w), kind: TypeExport}
 	_, err = archive.Export(ctx, out, source, archive.Options{
 		Version: s.Version, After: after, Now: s.Now, Flush: func(archive.Checkpoint) error { return out.control.Flush() },
 	})
@@ -108,6 +108,7 @@ func (s *Server) notExported(w http.ResponseWriter, err error) {
 type exportStream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
+	kind    string // its content type
 	begun   bool
 }
 
@@ -115,7 +116,7 @@ type exportStream struct {
 func (o *exportStream) Write(p []byte) (int, error) {
 	if !o.begun {
 		o.begun = true
-		o.w.Header().Set("Content-Type", TypeExport)
+		o.w.Header().Set("Content-Type", o.kind)
 	}
 	// The server's own bound is for answers that have an end.
 	if err := o.control.SetWriteDeadline(time.Now().Add(writeWithin)); err != nil && !errors.Is(err, http.ErrNotSupported) {

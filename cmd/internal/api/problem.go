@@ -75,15 +75,15 @@ func unavailable(detail string) error {
 // retryAfter is in how many seconds a client should come back.
 const retryAfter = "5"
 
-// schemaName names a type in the description. The names of packages store and
-// replay would be the same as some of package event.
+// schemaName names a type in the description. The names of packages store,
+// projector and replay would be the same as some of package event.
 func schemaName(t reflect.Type, hint string) string {
 	name := huma.DefaultSchemaNamer(t, hint)
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
 		t = t.Elem()
 	}
 	switch {
-	case strings.HasSuffix(t.PkgPath(), "/store"):
+	case strings.HasSuffix(t.PkgPath(), "/store"), strings.HasSuffix(t.PkgPath(), "/projector"):
 		return "Ledger" + name
 	case strings.HasSuffix(t.PkgPath(), "/replay"):
 		return "Replay" + name

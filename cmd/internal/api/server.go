@@ -45,6 +45,7 @@ import (
 	"tidings/bridge"
 	"tidings/dispatcher/letters"
 	"tidings/dispatcher/replay"
+	"tidings/projector"
 	"tidings/store"
 	"tidings/streams/archive"
 	"tidings/streams/event"
@@ -99,6 +100,8 @@ type Options struct {
 	// Replays carries out replay plans, nil while the log is not open. It may be nil,
 	// for never.
 	Replays func() *replay.Replayer
+	// Upkeep rebuilds, verifies and backs up the ledger. It may be nil, for never.
+	Upkeep *projector.Upkeep
 	// Skips is where entries are skipped that cannot be folded, nil while the log is not
 	// open. It may be nil, for never.
 	Skips func() Skips
@@ -207,6 +210,7 @@ func (s *Server) routes() (http.Handler, error) {
 	s.registerStories(api)
 	s.registerLetters(api)
 	s.registerOperate(api)
+	s.registerLedger(api)
 	s.registerSkips(api)
 	s.registerReplays(api)
 	s.registerTests(api)
@@ -214,6 +218,7 @@ func (s *Server) routes() (http.Handler, error) {
 	s.registerPublish(mux, api.OpenAPI())
 	s.registerRecords(mux, api.OpenAPI())
 	s.registerArchive(mux, api.OpenAPI())
+	s.registerBackup(mux, api.OpenAPI())
 	s.registerMetrics(mux, api.OpenAPI())
 	registerViewer(mux)
 	describeGuards(api.OpenAPI())

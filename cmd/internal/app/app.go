@@ -59,6 +59,7 @@ type App struct {
 	parts      atomic.Value // of []part: what can say how it is doing
 	bridges    atomic.Value // of []*bridge.Bridge: one of every source
 	ledger     atomic.Pointer[projector.Projector]
+	upkeep     *projector.Upkeep
 	stop       atomic.Bool    // Run was told to stop
 	closes     []func() error // in reverse order
 	dispatcher atomic.Pointer[dispatcher.Dispatcher]
@@ -95,9 +96,10 @@ func New(o Options) (_ *App, err error) {
 	if err != nil {
 		return nil, err
 	}
+	a.upkeep = projector.NewUpkeep(projector.UpkeepOptions{Store: a.store, Source: a.source, Logger: o.Logger})
 	a.metrics = metrics.New(metrics.Options{Version: o.Version, Sources: a.statuses, Dispatcher: a.dispatchers, Logger: o.Logger})
 	a.api, err = api.New(api.Options{
-		Ledger: a.store, Door: &a.log, Letters: &a.log, Records: a.log.records, Archive: a.log.archive, Desk: a.desk.Load, Replays: a.replays.Load, Skips: a.skips, Planner: a.out.planner, Folded: a.folded, Token: token, Version: o.Version,
+		Ledger: a.store, Door: &a.log, Letters: &a.log, Records: a.log.records, Archive: a.log.archive, Desk: a.desk.Load, Replays: a.replays.Load, Skips: a.skips, Upkeep: a.upkeep, Planner: a.out.planner, Folded: a.folded, Token: token, Version: o.Version,
 		Parts: a.health, Behind: a.behind, Sources: a.sources, Dispatcher: a.dispatching, Streams: a.log.sizes, Metrics: a.metrics.Handler(), Logger: o.Logger,
 	})
 	return a, err
@@ -121,6 +123,16 @@ func (a *App) folded(ctx context.Context, sequence uint64) error {
 		return p.CaughtUp(ctx, sequence)
 	}
 	return errNoLog
+}
+
+// source is what the ledger is made anew from, false while the log is not open. It is
+// read on the connection of readers, which may be cut.
+func (a *App) source() (projector.Source, bool) {
+	p, r := a.ledger.Load(), a.log.copied.Load()
+	if p == nil || r == nil {
+		return projector.Source{}, false
+	}
+	return projector.Source{Outcomes: r.Outcomes, DeadLetters: r.DeadLetters, Live: p}, true
 }
 
 // skipping is where entries are skipped that cannot be folded.
@@ -207,6 +219,7 @@ func (a *App) runOnLog(ctx context.Context, cancel context.CancelFunc) error {
 	core, endCore := newStage(ctx, cancel)
 	core.Go(log.Run)
 	core.Go(projection.Run)
+	core.Go(a.upkeep.Run)
 
 	work, err := a.workParts(log, projection)
 	if err != nil {

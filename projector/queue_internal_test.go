@@ -10,7 +10,7 @@ import (
 )
 
 func TestQueue(t *testing.T) {
-	large := item{Entry: streams.Entry{Data: make([]byte, 3*4096)}}
+	large := item{Entry: streams.Entry{Data: make([]byte, queueBytes-1)}}
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
 
@@ -29,7 +29,8 @@ func TestQueue(t *testing.T) {
 	})
 	t.Run("takes one that is larger than all that it has room for, alone", func(t *testing.T) {
 		q := newQueue(Options{BatchMax: 2})
-		require.NoError(t, q.put(stopped, large))
+		huge := item{Entry: streams.Entry{Data: make([]byte, queueBytes+1)}}
+		require.NoError(t, q.put(stopped, huge))
 		require.ErrorIs(t, q.put(stopped, item{Entry: streams.Entry{Data: []byte("x")}}), context.Canceled)
 		q.took(<-q.items)
 		require.NoError(t, q.put(stopped, item{Entry: streams.Entry{Data: []byte("x")}}))

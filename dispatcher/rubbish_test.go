@@ -128,6 +128,23 @@ func TestRecordsOfALaterVersion(t *testing.T) {
 	require.Equal(t, []string{"claimed", "pondered", "crashed claimed", "planned claimed", "tried:delivered settled"}, h.facts(key))
 }
 
+func TestARecordOfAKindOfALaterVersionIsNotActedOn(t *testing.T) {
+	r, _, js := newStranger(t)
+	r.unchecked = true
+	key := r.leftBehind(r.order("1", "/ok"), gone)
+	last, err := r.log.Outcomes.Last(r.within(5*time.Second), "acme", key)
+	require.NoError(t, err)
+	next := event.NewRecord(last.Record.Event, last.Record.State, time.Now(), event.Settled{})
+	next.Kind = "pondered"
+	r.put(js, "outcomes.acme."+string(key), nil, asJSON(next))
+	_, err = r.log.Outcomes.Last(r.within(5*time.Second), "acme", key)
+	require.ErrorIs(t, err, streams.ErrForeign)
+	require.ErrorContains(t, err, `the kind "pondered", which this version does not know`)
+	r.start(r.o)
+	r.ended(r.publish(r.order("2", "/ok")))
+	require.Equal(t, 1, r.sink.Count(), "of the second")
+}
+
 func TestRubbishThatFitsInNoLetterIsKeptAsAnObject(t *testing.T) {
 	r, _, js := newStranger(t)
 	const size = 10 << 20 // as base64 more than the server takes

@@ -146,8 +146,11 @@ func (s *Store) prepare(readOnly bool) error {
 		return err
 	case found == Schema:
 		return nil
+	case found > Schema:
+		return fmt.Errorf("open ledger %s: %w (%d, this version has %d), that of a later version: run that one, or %s",
+			s.path, ErrSchema, found, Schema, rebuild)
 	case found != 0:
-		return fmt.Errorf("open ledger %s: %w (%d, this version has %d): %s",
+		return fmt.Errorf("open ledger %s: %w (%d, this version has %d), that of an earlier version: %s",
 			s.path, ErrSchema, found, Schema, rebuild)
 	case readOnly:
 		return fmt.Errorf("open ledger %s: %w: nothing was ever written to it", s.path, ErrSchema)

@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,8 +10,11 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
+	"go.etcd.io/bbolt"
 
 	"tidings/cmd/internal/api"
+	"tidings/cmd/internal/app"
+	"tidings/store"
 	"tidings/streams"
 )
 
@@ -76,4 +80,43 @@ func TestAnEntryThatCannotBeFoldedStopsNoNotificationAndIsSkippedWhileItRuns(t *
 	again, _ := why(client)
 	require.Equal(t, problem, again)
 	require.Equal(t, 2, w.hooks.Count(), "and nothing is sent for the event that nobody knows about")
+}
+
+func TestALedgerFileThatCannotBeUsedSaysWhatToDo(t *testing.T) {
+	schema := func(version string) func(t *testing.T, path string) {
+		return func(t *testing.T, path string) {
+			db, err := bbolt.Open(path, 0o600, nil)
+			require.NoError(t, err)
+			require.NoError(t, db.Update(func(tx *bbolt.Tx) error { return tx.Bucket([]byte("meta")).Put([]byte("schema"), []byte(version)) }))
+			require.NoError(t, db.Close())
+		}
+	}
+	for name, c := range map[string]struct {
+		spoil func(t *testing.T, path string)
+		is    error
+		words string
+	}{
+		"an earlier version wrote it": {schema("1"), store.ErrSchema, "that of an earlier version: stop tidings and delete the file"},
+		"a later version wrote it":    {schema("1000"), store.ErrSchema, "that of a later version: run that one, or stop tidings and delete the file"},
+		"it is damaged": {func(t *testing.T, path string) {
+			require.NoError(t, os.WriteFile(path, bytes.Repeat([]byte("rubbish "), 10_000), 0o600))
+		}, store.ErrDamaged, "delete the file: it is built again from the streams"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, nil)
+			client, stop := w.start()
+			w.post(client, "1", "/ok")
+			before := w.rows(client, 1)
+			stop()
+			path := filepath.Join(w.conf.Data, "ledger.db")
+			c.spoil(t, path)
+			_, err := app.New(app.Options{Config: w.conf})
+			require.ErrorIs(t, err, c.is)
+			require.ErrorContains(t, err, c.words)
+			require.NoError(t, os.Remove(path))
+			client, _ = w.start()
+			require.Equal(t, before, w.rows(client, 1), "the way out works")
+			require.Equal(t, 1, w.hooks.Count(), "and sends nothing")
+		})
+	}
 }

@@ -131,6 +131,9 @@ func decision(r event.RouteDecision) string {
 	case "planned":
 		text += count(r.Count, "message")
 	case "condition_false":
+		if strings.HasPrefix(r.Detail, "when") { // it says so itself
+			return text + "not used: " + r.Detail
+		}
 		text += "not used, its condition is not true"
 	case "no_recipient":
 		text += "nobody to tell"

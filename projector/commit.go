@@ -85,7 +85,7 @@ func (f *follower) tryCommit(ctx context.Context, batch []item, before, after st
 		return err
 	}
 	problems, err := f.write(batch, info, after)
-	if halt, ok := errors.AsType[*HaltError](err); ok {
+	if halt, ok := errors.AsType[*HaltError](err); ok && halt.Reason == ReasonUnreadable {
 		return f.commitUpTo(ctx, halt, batch, before)
 	}
 	if err != nil {

@@ -53,6 +53,9 @@ func (f *follower) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		before := f.position
 		err := f.follow(ctx)
+		if errors.Is(err, store.ErrDamaged) {
+			err = damagedFile(f.name, f.position, err)
+		}
 		if halt, ok := errors.AsType[*HaltError](err); ok {
 			f.progress.halt(halt)
 			f.log.Error("projector halted", "sequence", halt.Sequence, "reason", halt.Reason,

@@ -138,6 +138,18 @@ func TestWhatIsNotUnderstood(t *testing.T) {
 		require.Equal(t, `this version does not know the kind "annotated"`, history[2].Unknown.Problem)
 		require.Zero(t, w.problems)
 	})
+	t.Run("an entry of a replay plan is one, and no problem", func(t *testing.T) {
+		w := newWorld(t)
+		e := entryOf(t, storetest.Line{Sequence: 1, Time: storetest.Start, Unknown: &storetest.Unknown{
+			Kind: event.KindReplay, Data: []byte(`{"id":"a","kind":"replay","replay":"p","step":"created"}`),
+		}})
+		w.outcomes.append(e)
+		entries, err := fold(t, w).Audit(0, 0)
+		require.NoError(t, err)
+		require.Nil(t, entries[0].Unknown)
+		require.Equal(t, event.ReplayCreated, entries[0].Replay.Step)
+		require.Zero(t, w.problems)
+	})
 	t.Run("a letter that cannot be read is listed with what its headers say", func(t *testing.T) {
 		w := newWorld(t)
 		broken := letterEntry(t, 1, ref.Key)

@@ -141,6 +141,8 @@ func (t *teller) entry(e store.Entry) {
 	switch {
 	case e.Unknown != nil:
 		t.line("unknown", "an entry that this version does not understand: "+e.Unknown.Problem, "subject "+e.Unknown.Subject)
+	case e.Skip != nil:
+		t.line("skip", fmt.Sprintf("entry %d, which cannot be folded, is skipped by %s: %s", e.Skip.Sequence, e.Skip.Operator, e.Skip.Reason), e.Skip.Problem)
 	case e.Redelivery != nil:
 		t.duplicate(*e.Redelivery)
 	case e.Operation != nil:

@@ -35,7 +35,30 @@ func (p *put) attempt(ctx context.Context) error {
 		p.sequence, p.created = last.Sequence, last.Header.Get(HeaderNonce) == p.nonce
 		return nil
 	}
+	if last.Sequence == 0 {
+		if err := p.roomForNew(ctx); err != nil {
+			return err
+		}
+	}
 	return p.publish(ctx, last)
+}
+
+// spareForLetters is the most that is left for what becomes of letters that are
+// there; else it is a twentieth of the stream.
+const spareForLetters = 64 << 20
+
+// roomForNew is [ErrFull] where what is left is for letters that are there: an operator's
+// name on one, an edit, the letter of the next generation. A full stream takes the place of
+// a letter only with a smaller one, so that nobody could make room.
+func (p *put) roomForNew(ctx context.Context) error {
+	info, err := p.Info(ctx)
+	if err != nil {
+		return err
+	}
+	if limit := info.MaxBytes; limit > 0 && info.Bytes > uint64(limit-min(limit/20, spareForLetters)) {
+		return fmt.Errorf("%s: %w: what is left is for letters that are there", p.name, ErrFull)
+	}
+	return nil
 }
 
 // replace appends on top of the letter at a sequence, which may have happened

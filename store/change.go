@@ -17,7 +17,7 @@ type change struct {
 	key           event.Key
 	before, after *Row
 	stored        stored   // before
-	messages      []byte   // after, encoded
+	messages      string   // after, encoded
 	recipients    []string // after; only if recorded
 	records       []uint64 // after: their sequences
 	recorded      bool     // by a record, not only by duplicates
@@ -40,14 +40,14 @@ func (t *Tx) change(key event.Key) (*change, error) {
 			return nil, fmt.Errorf("decode row of %s: %w", key, err)
 		}
 		c.before, c.after, c.stored = &row, &row, stored
-		c.messages, c.records = stored.messages, stored.sequences()
+		c.messages, c.records = string(stored.messages), stored.sequences()
 	}
 	t.rows[key] = c
 	return c, nil
 }
 
 // record makes row what the event is after a record, unless that is nil.
-func (c *change) record(sequence uint64, row *Row, messages []byte, recipients []string) {
+func (c *change) record(sequence uint64, row *Row, messages string, recipients []string) {
 	if at, found := slices.BinarySearch(c.records, sequence); !found {
 		c.records = slices.Insert(c.records, at, sequence)
 	}
@@ -58,7 +58,7 @@ func (c *change) record(sequence uint64, row *Row, messages []byte, recipients [
 }
 
 func (c *change) remove() {
-	c.after, c.messages, c.recipients, c.records = nil, nil, nil, nil
+	c.after, c.messages, c.recipients, c.records = nil, "", nil, nil
 	c.recorded, c.changed = false, true
 }
 
@@ -123,10 +123,10 @@ func (t *Tx) write(c *change, oldest uint64) error {
 	}
 	if c.after != nil {
 		is = placeOf(c.after.ReceivedAt, c.key)
-		value, err := storedRow(c.after, c.records, oldest, c.messages)
-		if err != nil {
-			return err
+		if t.row, err = appendRow(t.row[:0], c.after); err != nil {
+			return fmt.Errorf("encode row of %s: %w", c.key, err)
 		}
+		value := appendStored(nil, t.row, c.records, oldest, c.messages)
 		t.moves.ledger = append(t.moves.ledger, move{key: is, value: value})
 	}
 	if bytes.Equal(was, is) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"strconv"
+	"strings"
 	"time"
 
 	"tidings/streams/event"
@@ -27,7 +28,7 @@ func (o *object) name(name string) {
 }
 
 // raw adds a member that is encoded.
-func (o *object) raw(name string, value []byte) {
+func (o *object) raw(name, value string) {
 	o.name(name)
 	o.b = append(o.b, value...)
 }
@@ -102,7 +103,7 @@ func appendRow(b []byte, r *Row) ([]byte, error) {
 	o.text("tenant", r.Tenant)
 	o.textIf("source", r.Source)
 	if r.Test {
-		o.raw("test", []byte("true"))
+		o.raw("test", "true")
 	}
 	o.text("event_id", r.EventID)
 	o.text("id_source", string(r.IDSource))
@@ -130,7 +131,7 @@ func appendRow(b []byte, r *Row) ([]byte, error) {
 }
 
 func (o *object) counts(c event.Counts) {
-	o.raw("messages", []byte("{"))
+	o.raw("messages", "{")
 	o.number("created", c.Created)
 	o.number("delivered", c.Delivered)
 	o.number("failed", c.Failed)
@@ -141,7 +142,7 @@ func (o *object) counts(c event.Counts) {
 
 // appendRecordEntry appends the JSON of the entry of a record, whose facts are
 // encoded.
-func appendRecordEntry(b []byte, e Entry, facts []byte) ([]byte, error) {
+func appendRecordEntry(b []byte, e Entry, facts string) ([]byte, error) {
 	o := &object{b: append(b, '{')}
 	o.sequence("sequence", e.Sequence)
 	o.time("stored_at", e.StoredAt)
@@ -161,12 +162,12 @@ func appendRecordEntry(b []byte, e Entry, facts []byte) ([]byte, error) {
 
 // encodeJSON is json.Marshal without the escapes for HTML, so that it does not
 // matter whether something comes encoded.
-func encodeJSON(v any) ([]byte, error) {
+func encodeJSON(v any) (string, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(v); err != nil {
-		return nil, err
+		return "", err
 	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+	return strings.TrimSuffix(b.String(), "\n"), nil
 }

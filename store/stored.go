@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"go.etcd.io/bbolt"
 
@@ -36,14 +37,10 @@ func cut(value []byte) (part, rest []byte, err error) {
 	return value[:length:length], value[length:], nil
 }
 
-// storedRow returns the value for a row. Records that are older than the oldest
+// appendStored appends the value for a row. Records that are older than the oldest
 // entry are left out.
-func storedRow(r *Row, records []uint64, oldest uint64, messages []byte) ([]byte, error) {
-	row, err := appendRow(make([]byte, 0, 640), r)
-	if err != nil {
-		return nil, fmt.Errorf("encode row of %s: %w", r.Key, err)
-	}
-	value := make([]byte, 0, len(row)+len(messages)+16+4*len(records))
+func appendStored(value, row []byte, records []uint64, oldest uint64, messages string) []byte {
+	value = slices.Grow(value, len(row)+len(messages)+16+4*len(records))
 	value = append(binary.AppendUvarint(value, uint64(len(row))), row...)
 	var room [64]byte
 	distances, before := room[:0], uint64(0)
@@ -53,7 +50,7 @@ func storedRow(r *Row, records []uint64, oldest uint64, messages []byte) ([]byte
 		}
 	}
 	value = append(binary.AppendUvarint(value, uint64(len(distances))), distances...)
-	return append(value, messages...), nil
+	return append(value, messages...)
 }
 
 // sequences returns those of the records. Some may be of entries that were trimmed.

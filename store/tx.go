@@ -18,6 +18,7 @@ type Tx struct {
 	counts map[string]int // by how much they change
 	hours  map[string]int // the same
 	oldest uint64         // sequence in the audit; 0: not known
+	row    []byte         // room for the JSON of one
 }
 
 // Update runs fn in one transaction: everything it applies is written together
@@ -70,12 +71,12 @@ func (t *Tx) RecordParts(p Place, r event.Record, parts event.Parts) (err error)
 	if !r.Event.Key.Valid() {
 		return fmt.Errorf("record %s at %d: %q is not an event key", r.ID, p.Sequence, r.Event.Key)
 	}
-	if parts.Facts == nil {
+	if parts.Facts == "" {
 		if parts.Facts, err = encodeJSON(r.Facts); err != nil {
 			return fmt.Errorf("record %s at %d: %w", r.ID, p.Sequence, err)
 		}
 	}
-	if parts.Messages == nil && len(r.State.Messages) > 0 {
+	if parts.Messages == "" && len(r.State.Messages) > 0 {
 		if parts.Messages, err = encodeJSON(r.State.Messages); err != nil {
 			return fmt.Errorf("record %s at %d: %w", r.ID, p.Sequence, err)
 		}
@@ -98,7 +99,7 @@ func (t *Tx) RecordParts(p Place, r event.Record, parts event.Parts) (err error)
 			return err
 		}
 	case c.after.RecordSequence > p.Sequence:
-		c.record(p.Sequence, nil, nil, nil)
+		c.record(p.Sequence, nil, "", nil)
 		return nil
 	default:
 		duplicates = c.after.Duplicates

@@ -48,8 +48,8 @@ type shapes struct {
 
 var shapesOnce = sync.OnceValue(func() shapes {
 	s := shapes{record: shapeOf(reflect.TypeFor[Record]()), facts: map[string]factShape{}}
-	s.record.field("facts").note = func(p *plain, encoded string) { p.parts.Facts = []byte(encoded) }
-	s.record.field("state").shape.field("messages").note = func(p *plain, encoded string) { p.parts.Messages = []byte(encoded) }
+	s.record.field("facts").note = func(p *plain, encoded string) { p.parts.Facts = encoded }
+	s.record.field("state").shape.field("messages").note = func(p *plain, encoded string) { p.parts.Messages = encoded }
 	for _, f := range FactKinds() {
 		of := reflect.TypeOf(f)
 		s.facts[string(f.FactKind())] = factShape{shapeOf(of), of}

@@ -195,10 +195,10 @@ type codedRecord[F any] struct {
 }
 
 // Parts are parts of a record as they are encoded, for whoever passes them on. They
-// are nil where they must be encoded anew.
+// are empty where they must be encoded anew.
 type Parts struct {
-	Facts    []byte // the list of facts
-	Messages []byte // the list of messages in the state
+	Facts    string // the list of facts
+	Messages string // the list of messages in the state
 }
 
 // DecodeRecord reads the JSON of a record, of this or a later schema.

@@ -3,7 +3,6 @@ package projector_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"testing"
@@ -176,30 +175,34 @@ func TestALedgerFileThatIsDamagedWhileItIsOpen(t *testing.T) {
 	p, _, stop := w.run(t)
 	defer stop()
 	caughtUp(t, p, 400)
-	f, err := os.OpenFile(w.path, os.O_RDWR, 0)
-	require.NoError(t, err)
-	info, err := f.Stat()
-	require.NoError(t, err)
-	sound := make([]byte, info.Size())
-	_, err = f.ReadAt(sound, 0)
-	require.NoError(t, err)
-	const page, leaf = 4096, 0x02
-	for at := 0; at+page <= len(sound); at += page {
-		if sound[at+8] == leaf { // the flags in its header
-			_, err = f.WriteAt(bytes.Repeat([]byte{0xff}, page), int64(at))
-			require.NoError(t, err)
-		}
-	}
+	spoil(t, w.path)
 	w.events(t, 1)
 	halt := halted(t, p, outcomes)
 	require.Equal(t, projector.ReasonDamagedFile, halt.Reason)
 	require.ErrorContains(t, halt, "delete the ledger file: it is built again from the streams")
 	require.Empty(t, p.Status().Damaged(), "the log is sound: events move")
-	_, err = f.WriteAt(sound, 0) // so that it can be closed
-	require.NoError(t, errors.Join(err, f.Close()))
 	stop()
 	require.NoError(t, os.Remove(w.path))
 	w.folded(t)
+}
+
+// spoil damages every leaf of a ledger file that is open.
+func spoil(t *testing.T, path string) {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	require.NoError(t, err)
+	info, err := f.Stat()
+	require.NoError(t, err)
+	const page, leaf = 4096, 0x02
+	header := make([]byte, 16)
+	for at := int64(0); at+page <= info.Size(); at += page {
+		_, err := f.ReadAt(header, at)
+		require.NoError(t, err)
+		if header[8] == leaf { // its flags
+			_, err = f.WriteAt(bytes.Repeat([]byte{0xff}, page), at)
+			require.NoError(t, err)
+		}
+	}
+	require.NoError(t, f.Close())
 }
 
 func TestGaps(t *testing.T) {

@@ -67,7 +67,8 @@ type Store struct {
 	writing sync.Mutex // held by who writes or replaces the file
 	moved   int        // see forgetAfter; belongs to who writes
 	db      atomic.Pointer[bbolt.DB]
-	frozen  *bbolt.Tx // of a snapshot, which has nothing else
+	broken  atomic.Bool // a write met damage: nothing more is written
+	frozen  *bbolt.Tx   // of a snapshot, which has nothing else
 }
 
 // Open opens the ledger file at path, and makes it if there is none. It returns
@@ -181,10 +182,20 @@ func (s *Store) schema() (int, error) {
 
 // Close waits for transactions to end and closes the file.
 func (s *Store) Close() error {
-	if err := s.db.Load().Close(); err != nil {
+	if err := s.closeFile(s.db.Load()); err != nil {
 		return fmt.Errorf("close ledger: %w", err)
 	}
 	return nil
+}
+
+// closeFile closes a file, unless a write met damage: bbolt then may have left its
+// lock behind, on which closing would wait for ever. Such a file stays open until the
+// process ends.
+func (s *Store) closeFile(db *bbolt.DB) error {
+	if s.broken.Load() {
+		return nil
+	}
+	return db.Close()
 }
 
 // Path returns the path of the file.

@@ -56,7 +56,9 @@ func (s *Store) Replace(path string) error {
 		return fmt.Errorf("%w: %w", ErrReplaced, err)
 	}
 	old := s.db.Swap(db)
-	if err := old.Close(); err != nil {
+	err = s.closeFile(old)
+	s.broken.Store(false)
+	if err != nil {
 		return fmt.Errorf("close the ledger that was replaced: %w", err)
 	}
 	return nil

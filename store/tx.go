@@ -2,6 +2,7 @@ package store
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"go.etcd.io/bbolt"
@@ -26,6 +27,9 @@ type Tx struct {
 func (s *Store) Update(fn func(*Tx) error) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
+	if s.broken.Load() {
+		return fmt.Errorf("write ledger %s: %w: %s", s.path, ErrDamaged, rebuild)
+	}
 	db := s.db.Load()
 	err := guarded(s.path, func() error {
 		return db.Update(func(btx *bbolt.Tx) error {
@@ -38,6 +42,9 @@ func (s *Store) Update(fn func(*Tx) error) error {
 			return tx.flush()
 		})
 	})
+	if errors.Is(err, ErrDamaged) {
+		s.broken.Store(true)
+	}
 	if err != nil {
 		return fmt.Errorf("write ledger: %w", err)
 	}

@@ -119,18 +119,24 @@ func (s *Server) getHistory(_ context.Context, in *historyInput) (*answer[Histor
 	if err != nil {
 		return nil, err
 	}
-	entries, err := s.Ledger.History(row.Key, in.After, in.Limit)
+	history, err := s.history(row.Key, in.After, in.Limit)
 	if err != nil {
-		return nil, s.failure(err)
-	}
-	history := History{Items: entries}
-	if history.Items == nil {
-		history.Items = []store.Entry{}
-	}
-	if len(entries) == in.Limit {
-		history.Next = entries[len(entries)-1].Sequence
+		return nil, err
 	}
 	return &answer[History]{history}, nil
+}
+
+// history returns up to limit entries of an event behind a sequence.
+func (s *Server) history(key event.Key, after uint64, limit int) (History, error) {
+	entries, err := s.Ledger.History(key, after, limit)
+	if err != nil {
+		return History{}, s.failure(err)
+	}
+	history := History{Items: append([]store.Entry{}, entries...)}
+	if len(entries) == limit {
+		history.Next = entries[limit-1].Sequence
+	}
+	return history, nil
 }
 
 // find returns the row that a key or an id names. An id may look like a key,

@@ -50,24 +50,23 @@ func (s *Server) registerStories(api huma.API) {
 	}, s.listMessages)
 }
 
-func (s *Server) getStory(ctx context.Context, in *historyInput) (*answer[Story], error) {
-	history, err := s.getHistory(ctx, in)
-	if err != nil {
-		return nil, err
-	}
+func (s *Server) getStory(_ context.Context, in *historyInput) (*answer[Story], error) {
 	row, err := s.find(in.ID, in.Tenant)
 	if err != nil {
 		return nil, err
 	}
-	story := why.Tell(row, history.Body.Items)
-	if in.After > 0 {
-		messages, err := s.Ledger.Messages(row.Key)
-		if err != nil {
-			return nil, s.failure(err)
-		}
-		story = why.TellOn(row, messages, history.Body.Items)
+	history, err := s.history(row.Key, in.After, in.Limit)
+	if err != nil {
+		return nil, err
 	}
-	return &answer[Story]{Story{Story: story, Next: history.Body.Next}}, nil
+	if in.After == 0 {
+		return &answer[Story]{Story{Story: why.Tell(row, history.Items), Next: history.Next}}, nil
+	}
+	messages, err := s.Ledger.Messages(row.Key)
+	if err != nil {
+		return nil, s.failure(err)
+	}
+	return &answer[Story]{Story{Story: why.TellOn(row, messages, history.Items), Next: history.Next}}, nil
 }
 
 func (s *Server) listMessages(_ context.Context, in *messagesInput) (*answer[MessagePage], error) {

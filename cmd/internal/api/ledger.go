@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 
@@ -166,7 +167,7 @@ func (s *Server) notBegun(err error) error {
 func (s *Server) backup(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.URL.RawQuery != "":
-		writeProblem(w, problem(http.StatusBadRequest, "invalid", "a backup takes no query parameters"))
+		writeProblem(w, problem(http.StatusBadRequest, "invalid", fmt.Sprintf("unknown query parameter %.200q: a backup takes none", r.URL.RawQuery)))
 		return
 	case s.Upkeep == nil:
 		writeProblem(w, problem(http.StatusServiceUnavailable, "unavailable", "there is no ledger to look after"))

@@ -2,7 +2,6 @@ package store
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -36,7 +35,7 @@ func (t *Tx) change(key event.Key) (*change, error) {
 	}
 	if found {
 		row := Row{}
-		if err := json.Unmarshal(stored.row, &row); err != nil {
+		if err := decode(stored.row, &row); err != nil {
 			return nil, fmt.Errorf("decode row of %s: %w", key, err)
 		}
 		c.before, c.after, c.stored = &row, &row, stored
@@ -68,7 +67,7 @@ func (c *change) hadRecipients() ([]string, error) {
 		return nil, nil
 	}
 	var messages []event.Message
-	if err := json.Unmarshal(c.stored.messages, &messages); err != nil {
+	if err := decode(c.stored.messages, &messages); err != nil {
 		return nil, fmt.Errorf("decode messages of %s: %w", c.key, err)
 	}
 	return recipientsOf(messages), nil

@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"iter"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -59,6 +60,7 @@ func comparedBuckets() [][]byte {
 // letters come and go while two ledgers are compared.
 func compared(tx *bbolt.Tx) iter.Seq[content] {
 	return func(yield func(content) bool) {
+		defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // [guarded] does not reach the goroutine of an iter.Pull
 		for c := range contents(tx, comparedBuckets()...) {
 			if !c.countsLetters() && !yield(c) {
 				return

@@ -3,7 +3,6 @@ package store
 import (
 	"bytes"
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -199,7 +198,7 @@ func page[T any](
 				return true, err
 			}
 			var item T
-			if err := json.Unmarshal(value, &item); err != nil {
+			if err := decode(value, &item); err != nil {
 				return false, fmt.Errorf("decode %s: %w", keyIn(place), err)
 			}
 			if !fits(item) {
@@ -262,7 +261,7 @@ func (s *Store) Messages(key event.Key) ([]event.Message, error) {
 		case len(stored.messages) == 0:
 			return nil
 		}
-		if err := json.Unmarshal(stored.messages, &messages); err != nil {
+		if err := decode(stored.messages, &messages); err != nil {
 			return fmt.Errorf("decode messages of %s: %w", key, err)
 		}
 		return nil
@@ -347,7 +346,7 @@ func (s *Store) Audit(after uint64, limit int) ([]Entry, error) {
 	err := s.view(func(tx *bbolt.Tx) error {
 		return scan(tx.Bucket(bucketAudit).Cursor(), next(sequenceKey(after)), nil, func(_, v []byte) (bool, error) {
 			var e Entry
-			if err := json.Unmarshal(v, &e); err != nil {
+			if err := decode(v, &e); err != nil {
 				return false, fmt.Errorf("decode entry: %w", err)
 			}
 			entries = append(entries, e)

@@ -225,10 +225,18 @@ func getJSON(b *bbolt.Bucket, key []byte, v any) (bool, error) {
 	if data == nil {
 		return false, nil
 	}
-	if err := json.Unmarshal(data, v); err != nil {
+	if err := decode(data, v); err != nil {
 		return true, fmt.Errorf("decode %x: %w", key, err)
 	}
 	return true, nil
+}
+
+// decode decodes a value. One that is no JSON is not what was written: [ErrDamaged].
+func decode(data []byte, v any) error {
+	if err := json.Unmarshal(data, v); err != nil {
+		return fmt.Errorf("%w (%w): %s", ErrDamaged, err, rebuild)
+	}
+	return nil
 }
 
 func putJSON(b *bbolt.Bucket, key []byte, v any) error {

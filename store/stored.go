@@ -2,8 +2,6 @@ package store
 
 import (
 	"encoding/binary"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -17,7 +15,7 @@ import (
 // before. The lengths of row and records stand before them.
 type stored struct{ row, records, messages []byte }
 
-var errStored = errors.New("a row has another form than it should have")
+var errStored = fmt.Errorf("%w: a row has another form than it should have: %s", ErrDamaged, rebuild)
 
 func splitStored(value []byte) (s stored, err error) {
 	if s.row, value, err = cut(value); err != nil {
@@ -71,7 +69,7 @@ func (s stored) sequences() []uint64 {
 func rowOf(tx *bbolt.Tx, key event.Key) (r Row, found bool, err error) {
 	s, found, err := find(tx, key)
 	if err == nil && found {
-		if err = json.Unmarshal(s.row, &r); err != nil {
+		if err = decode(s.row, &r); err != nil {
 			err = fmt.Errorf("decode row of %s: %w", key, err)
 		}
 	}

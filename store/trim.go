@@ -2,7 +2,6 @@ package store
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
 
 	"tidings/streams/event"
@@ -54,7 +53,7 @@ func (t *Tx) below(first uint64, limit int) (old []trimmed, more bool, err error
 			return false, nil
 		}
 		var e trimmed
-		if err := json.Unmarshal(v, &e); err != nil {
+		if err := decode(v, &e); err != nil {
 			return false, fmt.Errorf("decode entry: %w", err)
 		}
 		old = append(old, e)

@@ -223,7 +223,7 @@ func (t *Tx) duplicatesOf(key event.Key) (int, error) {
 	prefix := []byte(key)
 	err := scan(t.tx.Bucket(bucketDuplicates).Cursor(), prefix, prefix, func(_, v []byte) (bool, error) {
 		var at seenAt
-		if err := json.Unmarshal(v, &at); err != nil {
+		if err := decode(v, &at); err != nil {
 			return false, fmt.Errorf("decode duplicate of %s: %w", key, err)
 		}
 		n += at.Count

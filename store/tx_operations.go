@@ -1,7 +1,6 @@
 package store
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"tidings/streams/event"
@@ -64,7 +63,7 @@ func (t *Tx) ended(key event.Key, sequence uint64) (bool, error) {
 	prefix, found := []byte(key), false
 	err := scan(t.tx.Bucket(bucketDuplicates).Cursor(), prefix, prefix, func(_, v []byte) (bool, error) {
 		var at seenAt
-		if err := json.Unmarshal(v, &at); err != nil {
+		if err := decode(v, &at); err != nil {
 			return false, fmt.Errorf("decode operation on %s: %w", key, err)
 		}
 		found = at.Letter == sequence

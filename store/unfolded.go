@@ -28,7 +28,7 @@ func (t *Tx) UnknownAfter(key event.Key, sequence uint64) (found bool, err error
 		var e struct {
 			Unknown *json.RawMessage `json:"unknown"`
 		}
-		if err := json.Unmarshal(audit.Get(sequenceKey(at)), &e); err != nil {
+		if err := decode(audit.Get(sequenceKey(at)), &e); err != nil {
 			return false, fmt.Errorf("decode entry %d: %w", at, err)
 		}
 		found = e.Unknown != nil

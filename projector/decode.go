@@ -87,8 +87,17 @@ func decodeRecord(e streams.Entry, kind event.Kind, place store.Place) item {
 	case r.Kind != kind:
 		return refused(e, fmt.Sprintf("record %s is of the kind %q, and its header says %q", r.ID, r.Kind, kind))
 	}
+	prepared, err := store.Prepare(place, r, parts)
+	if err != nil {
+		return refused(e, err.Error())
+	}
+	restored := slices.ContainsFunc(r.Facts, func(f event.Fact) bool { _, ok := f.(event.Restored); return ok })
+	link := link{key: r.Event.Key, id: r.ID, revision: r.State.Revision, sequence: e.Sequence, restored: restored}
 	return newItem(e, func(tx *store.Tx, info streams.StreamInfo) (string, error) {
-		return "", applyRecord(tx, info, place, r, parts)
+		if err := link.follows(tx, info); err != nil {
+			return "", err
+		}
+		return "", tx.Prepared(prepared)
 	})
 }
 
@@ -123,9 +132,18 @@ func keyOf(e streams.Entry) event.Key {
 	return ""
 }
 
-// applyRecord applies a record if it follows the one before it.
-func applyRecord(tx *store.Tx, info streams.StreamInfo, place store.Place, r event.Record, parts event.Parts) error {
-	row, err := tx.Row(r.Event.Key)
+// link is by what a record is known to follow the one before it.
+type link struct {
+	key      event.Key
+	id       string // of the record
+	revision int
+	sequence uint64
+	restored bool // it says itself that others are lost
+}
+
+// follows returns what is wrong if the record does not follow the one before it.
+func (l link) follows(tx *store.Tx, info streams.StreamInfo) error {
+	row, err := tx.Row(l.key)
 	if err != nil {
 		return err
 	}
@@ -133,36 +151,31 @@ func applyRecord(tx *store.Tx, info streams.StreamInfo, place store.Place, r eve
 	if row != nil {
 		before = *row
 	}
-	if before.RecordSequence < place.Sequence && r.State.Revision != before.Revision+1 {
-		known, err := explained(tx, info, before, place.Sequence, r)
-		if err != nil {
-			return err
-		}
-		if !known {
-			return &unfoldable{fmt.Sprintf("record %s of event %s has revision %d, the one before it has %d",
-				r.ID, r.Event.Key, r.State.Revision, before.Revision)}
-		}
+	if before.RecordSequence >= l.sequence || l.revision == before.Revision+1 {
+		return nil
 	}
-	return tx.RecordParts(place, r, parts)
+	known, err := l.explained(tx, info, before)
+	if err != nil || known {
+		return err
+	}
+	return &unfoldable{fmt.Sprintf("record %s of event %s has revision %d, the one before it has %d", l.id, l.key, l.revision, before.Revision)}
 }
 
 // explained reports whether it is known why records are missing between two: they may
 // have aged out, the second says so itself, an operator passed over some, or they are
 // there and a later version wrote them.
-func explained(tx *store.Tx, info streams.StreamInfo, before store.Row, sequence uint64, r event.Record) (bool, error) {
+func (l link) explained(tx *store.Tx, info streams.StreamInfo, before store.Row) (bool, error) {
 	switch {
-	case r.State.Revision <= before.Revision:
+	case l.revision <= before.Revision:
 		return false, nil
-	case info.First > before.RecordSequence+1:
-		return true, nil
-	case slices.ContainsFunc(r.Facts, func(f event.Fact) bool { _, ok := f.(event.Restored); return ok }):
+	case info.First > before.RecordSequence+1, l.restored:
 		return true, nil
 	case slices.ContainsFunc(info.Gaps, func(g streams.Gap) bool {
-		return !g.Skipped && g.To > before.RecordSequence && g.From < sequence
+		return !g.Skipped && g.To > before.RecordSequence && g.From < l.sequence
 	}):
 		return true, nil
 	}
-	return tx.UnknownAfter(r.Event.Key, before.RecordSequence)
+	return tx.UnknownAfter(l.key, before.RecordSequence)
 }
 
 // decodeLetter reads an entry of DEADLETTERS. The payload is not kept. A letter

@@ -98,7 +98,7 @@ func (t *Tx) flush() error {
 	} {
 		b := t.tx.Bucket(w.bucket)
 		b.FillPercent = w.fill
-		if err := moveAll(b, w.moves); err != nil {
+		if err := t.moveAll(b, w.moves); err != nil {
 			return fmt.Errorf("change %s: %w", w.bucket, err)
 		}
 	}
@@ -174,7 +174,7 @@ func movesOf(before, after [][]byte) []move {
 }
 
 // moveAll makes moves in the order of the keys: neighbours share pages.
-func moveAll(b *bbolt.Bucket, moves []move) error {
+func (t *Tx) moveAll(b *bbolt.Bucket, moves []move) error {
 	slices.SortFunc(moves, func(a, b move) int { return bytes.Compare(a.key, b.key) })
 	for _, m := range moves {
 		var err error
@@ -186,6 +186,7 @@ func moveAll(b *bbolt.Bucket, moves []move) error {
 		if err != nil {
 			return err
 		}
+		t.moved()
 	}
 	return nil
 }

@@ -4,4 +4,4 @@ package store
 
 import "go.etcd.io/bbolt"
 
-func unmap(*bbolt.DB, *bbolt.Tx) {}
+func unmap(*bbolt.Tx) {}

@@ -14,6 +14,7 @@ import (
 // function that [Store.Update] calls, and to its goroutine.
 type Tx struct {
 	tx     *bbolt.Tx
+	store  *Store
 	rows   map[event.Key]*change
 	moves  moves
 	counts map[string]int // by how much they change
@@ -34,11 +35,10 @@ func (s *Store) Update(fn func(*Tx) error) error {
 	err := guarded(s.path, func() error {
 		return db.Update(func(btx *bbolt.Tx) error {
 			db.AllocSize = allocSize(btx.Size())
-			tx := &Tx{tx: btx, rows: map[event.Key]*change{}, counts: map[string]int{}, hours: map[string]int{}}
+			tx := &Tx{tx: btx, store: s, rows: map[event.Key]*change{}, counts: map[string]int{}, hours: map[string]int{}}
 			if err := fn(tx); err != nil {
 				return err
 			}
-			defer func() { s.moved += len(tx.moves.keys) + len(tx.moves.lookup) }()
 			return tx.flush()
 		})
 	})
@@ -48,71 +48,56 @@ func (s *Store) Update(fn func(*Tx) error) error {
 	if err != nil {
 		return fmt.Errorf("write ledger: %w", err)
 	}
-	return s.forgetPages(db)
+	return nil
 }
 
-// forgetAfter is how many keys in no order may have been moved before the memory is
-// given back through which their pages were read. With each of these the system maps
-// some neighbours, so that by and by all of a large file would count as memory that
-// a process that only writes makes use of.
+// forgetAfter is how many keys may have been moved before the memory is given back
+// through which their pages were read. With each page the system maps some
+// neighbours, so that by and by all of a large file would count as memory that a
+// process that only writes makes use of.
 const forgetAfter = 1000
 
-func (s *Store) forgetPages(db *bbolt.DB) error {
-	if s.moved < forgetAfter {
-		return nil
+// moved notes that a key was moved.
+func (t *Tx) moved() {
+	if t.store.moved++; t.store.moved == forgetAfter {
+		unmap(t.tx)
+		t.store.moved = 0
 	}
-	s.moved = 0
-	err := db.View(func(tx *bbolt.Tx) error { unmap(db, tx); return nil })
-	if err != nil {
-		return fmt.Errorf("write ledger: %w", err)
-	}
-	return nil
 }
 
 // Record applies a record of OUTCOMES: an entry of the audit, and the event's
 // row and messages unless they are of a later record.
-func (t *Tx) Record(p Place, r event.Record) error { return t.RecordParts(p, r, event.Parts{}) }
+func (t *Tx) Record(p Place, r event.Record) error {
+	prepared, err := Prepare(p, r, event.Parts{})
+	if err != nil {
+		return err
+	}
+	return t.Prepared(prepared)
+}
 
-// RecordParts is [Tx.Record] of a record of which parts are there encoded.
-func (t *Tx) RecordParts(p Place, r event.Record, parts event.Parts) (err error) {
-	if !r.Event.Key.Valid() {
-		return fmt.Errorf("record %s at %d: %q is not an event key", r.ID, p.Sequence, r.Event.Key)
-	}
-	if parts.Facts == "" {
-		if parts.Facts, err = encodeJSON(r.Facts); err != nil {
-			return fmt.Errorf("record %s at %d: %w", r.ID, p.Sequence, err)
-		}
-	}
-	if parts.Messages == "" && len(r.State.Messages) > 0 {
-		if parts.Messages, err = encodeJSON(r.State.Messages); err != nil {
-			return fmt.Errorf("record %s at %d: %w", r.ID, p.Sequence, err)
-		}
-	}
-	entry, err := appendRecordEntry(make([]byte, 0, 256+len(parts.Facts)), recordEntry(p, r), parts.Facts)
-	if err != nil {
-		return fmt.Errorf("encode record %s at %d: %w", r.ID, p.Sequence, err)
-	}
-	if err := t.putEntry(p.Sequence, entry); err != nil {
+// Prepared is [Tx.Record] of a record that was prepared.
+func (t *Tx) Prepared(p *Prepared) error {
+	sequence := p.row.RecordSequence
+	if err := t.putEntry(sequence, p.entry); err != nil {
 		return err
 	}
-	c, err := t.change(r.Event.Key)
+	c, err := t.change(p.row.Key)
 	if err != nil {
 		return err
 	}
-	duplicates := 0
+	row := p.row
 	switch {
 	case c.after == nil:
-		if duplicates, err = t.duplicatesOf(r.Event.Key); err != nil {
+		if row.Duplicates, err = t.duplicatesOf(row.Key); err != nil {
 			return err
 		}
-	case c.after.RecordSequence > p.Sequence:
-		c.record(p.Sequence, nil, "", nil)
+	case c.after.RecordSequence > sequence:
+		c.record(sequence, nil, "", nil)
 		return nil
 	default:
-		duplicates = c.after.Duplicates
+		row.Duplicates = c.after.Duplicates
 	}
-	row := newRow(p.Sequence, r, duplicates)
-	c.record(p.Sequence, &row, parts.Messages, recipientsOf(r.State.Messages))
+	c.record(sequence, &row, p.messages, p.recipients)
 	return nil
 }
 

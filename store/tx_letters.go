@@ -50,7 +50,7 @@ func (t *Tx) letter(key event.Key) (*Letter, error) {
 func (t *Tx) moveLetter(before, after *Letter) error {
 	t.countLetter(before, -1)
 	t.countLetter(after, +1)
-	return moveAll(t.tx.Bucket(bucketIndex), movesOf(letterIndexKeys(before), letterIndexKeys(after)))
+	return t.moveAll(t.tx.Bucket(bucketIndex), movesOf(letterIndexKeys(before), letterIndexKeys(after)))
 }
 
 func (t *Tx) countLetter(l *Letter, by int) {

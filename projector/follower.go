@@ -120,6 +120,12 @@ func (f *follower) begin(ctx context.Context, c store.Checkpoint, info streams.S
 	if info.First > c.Sequence+1 {
 		f.agedOut(c.Sequence+1, info.First-1)
 	}
+	if !f.holes {
+		if err := headCut(f.store, info); err != nil {
+			return err
+		}
+	}
+	f.progress.compared()
 	if err := f.tidy(ctx, f, info); err != nil {
 		return err
 	}

@@ -186,6 +186,22 @@ func TestALedgerFileThatIsDamagedWhileItIsOpen(t *testing.T) {
 	w.folded(t)
 }
 
+func TestALetterThatIsDamagedInTheLedgerHoldsUpNoEvent(t *testing.T) {
+	w := newWorld(t)
+	w.events(t, 3)
+	w.letters.append(letterEntry(t, 1, storetest.Ref("acme", 1).Key))
+	w.folded(t)
+	data, err := os.ReadFile(w.path)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(w.path, bytes.ReplaceAll(data, []byte(`"stage":`), []byte(`"stage"!`)), 0o600))
+	w.letters.remove(1) // so that the projector looks which are still there
+	p, _, stop := w.run(t)
+	defer stop()
+	eventually(t, func() bool { return p.Status().DeadLetters.Halt != nil && p.Status().Outcomes.Compared })
+	require.Equal(t, projector.ReasonDamagedFile, p.Status().DeadLetters.Halt.Reason)
+	require.Empty(t, p.Status().Damaged(), "the log is sound: events move")
+}
+
 // spoil damages every leaf of a ledger file that is open.
 func spoil(t *testing.T, path string) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)

@@ -31,6 +31,10 @@ func (p *progress) update(change func()) {
 	p.changed = make(chan struct{})
 }
 
+// compared says that the ledger fits the stream, so that what is wrong from here on is
+// not the log.
+func (p *progress) compared() { p.update(func() { p.now.Compared = true }) }
+
 // begin says that everything up to position is in the store, and that it is
 // ready once it has target, the last entry there was.
 func (p *progress) begin(position, target uint64) {
@@ -79,7 +83,6 @@ func (p *progress) status() StreamStatus {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.now
-	s.Compared = p.started
 	s.Lag = s.Last - min(s.Last, s.Applied)
 	switch {
 	case s.Halt != nil:

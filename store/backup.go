@@ -1,12 +1,14 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 
 	"go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
@@ -87,10 +89,14 @@ func Check(ctx context.Context, path string) (c Checked, err error) {
 	return c, err
 }
 
-// sound checks every page.
+// sound checks every page. All that is kept is read before: bbolt checks in a goroutine
+// of its own, where what leads beyond the end of the file would end the process.
 func (s *Store) sound(ctx context.Context) error {
 	return s.view(func(tx *bbolt.Tx) error {
-		found := tx.Check()
+		if err := touch(tx); err != nil {
+			return err
+		}
+		found := tx.Check(bbolt.WithKVStringer(short{}))
 		first, more := <-found
 		for range found { // or it would wait for us
 		}
@@ -100,6 +106,45 @@ func (s *Store) sound(ctx context.Context) error {
 		return ctx.Err()
 	})
 }
+
+// touch reads all keys and values, and finds its way to a key of every page, so that
+// what leads elsewhere is met where [guarded] reaches.
+func touch(tx *bbolt.Tx) error {
+	sum := byte(0)
+	for _, name := range buckets() {
+		b := tx.Bucket(name)
+		if b == nil {
+			return fmt.Errorf("%w: it has no bucket %s", ErrDamaged, name)
+		}
+		all, way, passed := b.Cursor(), b.Cursor(), seekEvery
+		for k, v := all.First(); k != nil; k, v = all.Next() {
+			for _, part := range [][]byte{k, v} {
+				for _, c := range part {
+					sum += c
+				}
+			}
+			if passed += len(k) + len(v); passed < seekEvery {
+				continue
+			}
+			passed = 0
+			if found, _ := way.Seek(k); !bytes.Equal(found, k) {
+				return fmt.Errorf("%w: key %x of bucket %s cannot be found", ErrDamaged, k, name)
+			}
+		}
+	}
+	runtime.KeepAlive(sum)
+	return nil
+}
+
+// short has a check show the beginning of a key: the length of a damaged one may lead
+// beyond the end of the file.
+type short struct{}
+
+func (short) KeyToString(key []byte) string     { return fmt.Sprintf("%x", key[:min(len(key), 32)]) }
+func (short) ValueToString(value []byte) string { return fmt.Sprintf("%d bytes", len(value)) }
+
+// seekEvery is less than what is on a page at least, a quarter of it.
+const seekEvery = 512
 
 // Checkpoints returns how far each stream is folded in.
 func (s *Store) Checkpoints() ([]Checkpoint, error) {

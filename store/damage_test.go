@@ -25,7 +25,7 @@ func compareWith(path string, sound *store.Store) error {
 	return errors.Join(err, s.Close())
 }
 
-func TestADamagedFileThatIsComparedIsAnErrorAndEndsNoProcess(t *testing.T) {
+func TestADamagedFileThatIsReadIsAnErrorAndEndsNoProcess(t *testing.T) {
 	s, _ := ledger(t, 50)
 	require.NoError(t, s.Close())
 	whole, err := os.ReadFile(s.Path())
@@ -38,9 +38,12 @@ func TestADamagedFileThatIsComparedIsAnErrorAndEndsNoProcess(t *testing.T) {
 		}
 		path := filepath.Join(t.TempDir(), "ledger.db")
 		require.NoError(t, os.WriteFile(path, broken, 0o600))
-		if err := compareWith(path, sound); err != nil {
-			require.ErrorIs(t, err, store.ErrDamaged)
-			damaged++
+		_, checked := store.Check(t.Context(), path)
+		for _, err := range []error{checked, compareWith(path, sound)} {
+			if err != nil {
+				require.ErrorIs(t, err, store.ErrDamaged)
+				damaged++
+			}
 		}
 	}
 	require.NotZero(t, damaged)

@@ -98,7 +98,7 @@ func openFile(path string, o Options) (db *bbolt.DB, err error) {
 	err = guarded(path, func() (err error) {
 		db, err = bbolt.Open(path, 0o600, &bbolt.Options{
 			Timeout: o.Timeout, ReadOnly: o.ReadOnly, NoSync: o.NoSync, InitialMmapSize: room,
-			FreelistType: bbolt.FreelistMapType, NoStatistics: true,
+			FreelistType: bbolt.FreelistMapType, NoStatistics: true, PreLoadFreelist: true, // for who reads only: see sound
 		})
 		return err
 	})

@@ -2,6 +2,7 @@ package projector
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 )
@@ -101,17 +102,22 @@ func (p *progress) status() StreamStatus {
 	return s
 }
 
-// ready blocks until everything is in the store that was there when it began.
+var errUnwritable = errors.New("the second file cannot be written")
+
+// ready blocks until everything is in the store that was there when it began. What
+// cannot be written is an error at once, also if it is tried again.
 func (p *progress) ready(ctx context.Context) error {
 	for {
 		p.mu.Lock()
-		changed := p.changed
+		changed, trouble := p.changed, p.writeTrouble
 		p.mu.Unlock()
 		switch s := p.status(); {
 		case s.Ready:
 			return nil
 		case s.Halt != nil:
 			return s.Halt
+		case trouble != "":
+			return fmt.Errorf("%w: %s", errUnwritable, trouble)
 		}
 		select {
 		case <-ctx.Done():

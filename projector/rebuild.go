@@ -134,7 +134,12 @@ func (r *rebuild) run(ctx context.Context, found *Rebuilt, finish func() error) 
 	if err := r.open(ctx); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, r.second.Close()) }() // closing twice is allowed
+	defer func() {
+		err = errors.Join(err, r.second.Close()) // closing twice is allowed
+		if errors.Is(err, errUnwritable) {
+			err = errors.Join(err, remove(r.path)) // what is full is the disk of the log, perhaps
+		}
+	}()
 	if r.from, err = at(r.second); err != nil {
 		return err
 	}

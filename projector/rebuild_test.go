@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -234,6 +235,27 @@ func TestRebuild(t *testing.T) {
 		require.True(t, found.Replaced)
 		require.Equal(t, foldedAtOnce(t, w.path+".other", w.log.Lines), digest(t, s))
 	})
+}
+
+func TestARebuildThatCannotWriteEndsAndLeavesNothing(t *testing.T) {
+	w := newWorld(t)
+	s := storetest.OpenFile(t, w.path)
+	w.events(t, 5)
+	ref := storetest.Ref("acme", 5)
+	ref.Tenant = strings.Repeat("x", 40_000) // more than a key of the file may have
+	before := len(w.log.Lines)
+	w.log.Record(ref, event.Claimed{})
+	w.outcomes.append(entriesOf(t, w.log.Lines[before:])...)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for _, do := range []func(context.Context, projector.RebuildOptions) (projector.Rebuilt, error){projector.Rebuild, projector.Verify} {
+		_, err := do(ctx, w.rebuilding(s, nil))
+		require.ErrorContains(t, err, "the second file cannot be written")
+		require.ErrorContains(t, err, "key too large")
+		left, err := filepath.Glob(w.path + ".*")
+		require.NoError(t, err)
+		require.Empty(t, left)
+	}
 }
 
 // paced is a stream of which so much is there for now.

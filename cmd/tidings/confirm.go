@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -13,8 +14,9 @@ import (
 
 // consent is how a command that cannot be undone is allowed to go on.
 type consent struct {
-	yes    bool // --yes
-	dryRun bool // --dry-run
+	yes    bool   // --yes
+	dryRun bool   // --dry-run
+	look   string // what shows it and does nothing; empty: with --dry-run
 }
 
 func (s *consent) flags(cmd *cobra.Command) {
@@ -44,7 +46,7 @@ func (c *cli) confirm(ctx context.Context, s consent, question string) (bool, er
 	case s.yes:
 		return true, nil
 	case !isKeyboard(c.in):
-		return false, usage("nobody is there to ask: %s Say --yes, or look first with --dry-run", question)
+		return false, usage("nobody is there to ask: %s Say --yes, or look first %s", question, cmp.Or(s.look, "with --dry-run"))
 	}
 	fmt.Fprintf(c.err, "%s [y/N] ", clean(question))
 	said := make(chan string, 1)

@@ -31,7 +31,7 @@ func (r *rebuilding) flags(cmd *cobra.Command) {
 }
 
 func newLedgerRebuild(c *cli) *cobra.Command {
-	var r rebuilding
+	r := rebuilding{may: consent{look: "without --accept"}}
 	cmd := &cobra.Command{
 		Use: "rebuild", Short: "Make the ledger anew from the log", Args: exactly(),
 		Long: `Folds the log into a second file while the ledger serves, compares both, and puts

@@ -138,11 +138,13 @@ func bare(ctx context.Context, url, queue string, window int, p *place, m *meter
 	if err := ch.Qos(window, 0, false); err != nil {
 		return err
 	}
+	g, ctx := errgroup.WithContext(ctx)
+	// The deliveries end with the context that publishAll asks, not with its parent,
+	// which ends a moment earlier.
 	deliveries, err := ch.ConsumeWithContext(ctx, queue, "", false, false, false, false, nil)
 	if err != nil {
 		return err
 	}
-	g, ctx := errgroup.WithContext(ctx)
 	sent := make(chan inFlight, window)
 	g.Go(func() error { return publishAll(ctx, js, deliveries, sent) })
 	g.Go(func() error { return ackAll(ctx, sent, m) })

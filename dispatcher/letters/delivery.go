@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"tidings/streams"
 	"tidings/streams/event"
 )
 
@@ -67,7 +68,7 @@ func (d *Desk) readmit(ctx context.Context, letter event.Letter, at uint64, w Wo
 	if err != nil {
 		return Requeued{}, err
 	}
-	if at, err = d.take(ctx, letter, at, w); err != nil {
+	if at, err = d.take(ctx, letter, at, w, read); err != nil {
 		return Requeued{}, err
 	}
 	got, err := d.o.Door.Admit(ctx, letter, c)
@@ -131,15 +132,40 @@ const takenFor = time.Minute
 
 // take has one operator win a delivery, which has no history to decide that: its
 // letter is put again with the name on it, on condition that it is the one that was
-// looked at. A name on it that is older than a minute was left behind by a crash.
-func (d *Desk) take(ctx context.Context, l event.Letter, at uint64, w Word) (uint64, error) {
+// looked at. as is what it is about to come in as, if it is. A name on it that is older
+// than a minute was left behind by a crash.
+func (d *Desk) take(ctx context.Context, l event.Letter, at uint64, w Word, as reading) (uint64, error) {
 	now := d.o.Now().UTC()
 	if l.Edit != nil && now.Sub(l.Edit.At) < takenFor {
 		return 0, &ConflictError{Key: l.Key, Standing: fmt.Sprintf(
 			"%s has begun to do something about it at %s", l.Edit.Operator, l.Edit.At.Format(time.RFC3339))}
 	}
-	l.Edit = &event.LetterEdit{Operator: w.Operator, Reason: w.Reason, At: now}
+	if err := d.finishLeft(ctx, l, at); err != nil {
+		return 0, err
+	}
+	l.Edit = &event.LetterEdit{Operator: w.Operator, Reason: w.Reason, At: now, Tenant: as.envelope.Tenant, Event: as.key}
 	return d.replace(ctx, l, at)
+}
+
+// finishLeft notes what a process that died had done: the delivery came in as an event
+// that has a history by now, and that was not in the audit. Whoever finds it gets a
+// *[ConflictError]. Noted twice, it counts once.
+func (d *Desk) finishLeft(ctx context.Context, l event.Letter, at uint64) error {
+	if l.Edit == nil || l.Edit.Event == "" {
+		return nil
+	}
+	came, err := d.end(ctx, l.Edit.Tenant, l.Edit.Event)
+	if err != nil || came.seq == 0 {
+		return err
+	}
+	op := d.operation(l, at, event.OperationRequeued, Word{Operator: l.Edit.Operator, Reason: l.Edit.Reason})
+	op.ID = string(event.NewKey("left", string(l.Key), l.Edit.At.Format(time.RFC3339Nano)))
+	op.Event, op.Sequence = l.Edit.Event, came.ref.Sequence
+	if _, err := d.finish(ctx, op); err != nil {
+		return err
+	}
+	return &ConflictError{Key: l.Key, Standing: fmt.Sprintf(
+		"%s had it taken in as event %s at %s, and that is noted now", l.Edit.Operator, l.Edit.Event, l.Edit.At.Format(time.RFC3339))}
 }
 
 // putBack takes the name off a delivery about which nothing was done. Where it cannot,
@@ -177,11 +203,14 @@ func (d *Desk) finish(ctx context.Context, op event.Operation) (uint64, error) {
 
 // discardDelivery is discard of what has no history.
 func (d *Desk) discardDelivery(ctx context.Context, l event.Letter, at uint64, w Word) (Discarded, error) {
-	at, err := d.take(ctx, l, at, w)
+	at, err := d.take(ctx, l, at, w, reading{})
 	if err != nil {
 		return Discarded{}, err
 	}
 	sequence, err := d.finish(ctx, d.operation(l, at, event.OperationDiscarded, w))
+	if errors.Is(err, streams.ErrFull) { // nothing was done
+		d.putBack(ctx, l, at)
+	}
 	if err != nil {
 		return Discarded{}, err
 	}

@@ -252,3 +252,53 @@ func TestADeliveryThatACrashLeftBehindIsDoneAgain(t *testing.T) {
 	require.True(t, done.Duplicate)
 	r.noLetter(target.Key)
 }
+
+// Where the event has a history by then, it is not done again, whatever somebody else
+// wants: what the dead process did is noted in the name of its operator.
+func TestADeliveryThatCameInBeforeACrashIsNotDealtWithTwice(t *testing.T) {
+	for name, next := range map[string]func(*letters.Desk, letters.Target) error{
+		"discarded": func(d *letters.Desk, to letters.Target) error {
+			_, err := d.Discard(t.Context(), to, letters.Word{Operator: "bob", Reason: "noise"})
+			return err
+		},
+		"taken in as another event": func(d *letters.Desk, to letters.Target) error {
+			_, err := d.Edit(t.Context(), to, letters.Word{Operator: "bob"}, letters.Change{Set: map[string]string{"id": "other"}})
+			return err
+		},
+		"requeued": func(d *letters.Desk, to letters.Target) error {
+			_, err := d.Requeue(t.Context(), to, letters.Word{Operator: "bob"})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			o := r.options(r.log.DeadLetters)
+			o.Outcomes = brokenOutcomes{r.log.Outcomes}
+			target := r.delivery(`{"id":"1"}`)
+			_, err := letters.New(o).Edit(t.Context(), target, ann, letters.Change{Set: map[string]string{"id": "mended"}})
+			require.ErrorIs(t, err, errBroken, "as if the process had died here")
+			letter, _, err := r.log.DeadLetters.Get(t.Context(), "acme", target.Key)
+			require.NoError(t, err)
+			key := letter.Edit.Event
+			r.dispatch()
+			r.reaches(key, 0, event.PhaseSettled)
+
+			o = r.options(r.log.DeadLetters)
+			later := time.Now().Add(2 * time.Minute)
+			o.Now = func() time.Time { return later }
+			err = next(letters.New(o), r.target(target.Key))
+			conflict := new(letters.ConflictError)
+			require.True(t, asConflict(err, conflict), "%v", err)
+			require.ErrorContains(t, err, "ann@desk had it taken in as event "+string(key))
+			ops := r.operations()
+			require.Len(t, ops, 1)
+			require.Equal(t, event.OperationRequeued, ops[0].Action)
+			require.Equal(t, "ann@desk", ops[0].Operator)
+			require.Equal(t, key, ops[0].Event)
+			r.noLetter(target.Key)
+			info, err := r.log.Events.Info(t.Context())
+			require.NoError(t, err)
+			require.EqualValues(t, 1, info.Messages, "it came in once")
+		})
+	}
+}

@@ -53,6 +53,10 @@ type LetterEdit struct {
 	Reason   string    `json:"reason,omitempty"`
 	At       time.Time `json:"at"`
 	Data     []byte    `json:"data_base64"`
+	// Tenant and Event are what a delivery was about to come in as: if the event has a
+	// history, it did.
+	Tenant string `json:"tenant,omitempty"`
+	Event  Key    `json:"event,omitempty"`
 }
 
 // Payload returns the payload of that digest, which is the letter's own or an

@@ -168,14 +168,13 @@ func (d *Desk) finishLeft(ctx context.Context, l event.Letter, at uint64) error 
 		"%s had it taken in as event %s at %s, and that is noted now", l.Edit.Operator, l.Edit.Event, l.Edit.At.Format(time.RFC3339))}
 }
 
-// putBack takes the name off a delivery about which nothing was done. Where it cannot,
-// time does.
+// putBack has a letter as it was before something was begun about it that came to
+// nothing. Where it cannot, time does.
 func (d *Desk) putBack(ctx context.Context, l event.Letter, at uint64) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), clearWithin)
 	defer cancel()
-	l.Edit = nil
 	if _, err := d.replace(ctx, l, at); err != nil {
-		d.o.Logger.Warn("a dead letter is taken for a minute, although nothing was done about it", "key", l.Key, "error", err)
+		d.o.Logger.Warn("a dead letter says that something is done about it, although it came to nothing", "key", l.Key, "error", err)
 	}
 }
 

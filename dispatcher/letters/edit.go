@@ -61,13 +61,18 @@ func (d *Desk) edit(ctx context.Context, t Target, w Word, c Change) (Requeued, 
 	if err != nil {
 		return Requeued{}, err
 	}
-	if letter, err = d.withDraft(letter, w, data); err != nil {
+	drafted, err := d.withDraft(letter, w, data)
+	if err != nil {
 		return Requeued{}, err
 	}
-	if _, err := d.replace(ctx, letter, at); err != nil {
+	if at, err = d.replace(ctx, drafted, at); err != nil {
 		return Requeued{}, err
 	}
-	return d.open(ctx, letter, fact)
+	done, err := d.open(ctx, drafted, fact)
+	if errors.Is(err, streams.ErrFull) { // the draft certainly does not count
+		d.putBack(ctx, letter, at)
+	}
+	return done, err
 }
 
 // checkChange refuses what cannot be changed about an event.

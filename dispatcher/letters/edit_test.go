@@ -128,6 +128,39 @@ func TestEdit(t *testing.T) {
 	})
 }
 
+func TestWhatAFullLogRefusedLeavesTheLetterAsItWas(t *testing.T) {
+	r := newRig(t)
+	key, delivery := r.dead("1", "/flaky"), r.delivery(`{"id":"1"}`)
+	o := r.options(r.log.DeadLetters)
+	o.Outcomes = fullOutcomes{r.log.Outcomes}
+	full := letters.New(o)
+	for range 6 { // more than there may be drafts
+		_, err := full.Edit(t.Context(), r.target(key), ann, letters.Change{Data: r.urls("/ok/elsewhere")})
+		require.ErrorIs(t, err, streams.ErrFull)
+		_, err = full.Discard(t.Context(), r.target(delivery.Key), letters.Word{Operator: "bob", Reason: "noise"})
+		require.ErrorIs(t, err, streams.ErrFull)
+	}
+	letter, _, err := r.log.DeadLetters.Get(t.Context(), "acme", key)
+	require.NoError(t, err)
+	require.Nil(t, letter.Edit)
+	require.Empty(t, letter.Drafts)
+	_, err = r.desk.Edit(t.Context(), r.target(key), ann, letters.Change{Data: r.urls("/ok/elsewhere")})
+	require.NoError(t, err, "when there is room again")
+	_, err = r.desk.Discard(t.Context(), r.target(delivery.Key), letters.Word{Operator: "bob", Reason: "noise"})
+	require.NoError(t, err)
+}
+
+// fullOutcomes has no room.
+type fullOutcomes struct{ letters.Outcomes }
+
+func (fullOutcomes) AppendOperation(context.Context, event.Operation) (uint64, error) {
+	return 0, streams.ErrFull
+}
+
+func (fullOutcomes) Append(context.Context, event.Record, uint64) (streams.Position, error) {
+	return streams.Position{}, streams.ErrFull
+}
+
 var errBroken = errors.New("broken")
 
 // brokenOutcomes takes no records.

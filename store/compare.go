@@ -159,6 +159,15 @@ func (d Difference) words(ours, theirs content) (string, string) {
 const shownMax = 200
 
 func shown(c content) string {
+	if of := fields(c.value); bytes.Equal(c.bucket, bucketLedger) && of != nil {
+		var about []string
+		for _, name := range []string{"type", "phase", "outcome", "record_sequence"} {
+			if _, there := of[name]; there {
+				about = append(about, field(name, of))
+			}
+		}
+		return strings.Join(about, ", ")
+	}
 	if len(c.value) > shownMax {
 		return fmt.Sprintf("%.*s… (%d bytes)", shownMax, c.value, len(c.value))
 	}

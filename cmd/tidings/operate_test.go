@@ -19,6 +19,8 @@ import (
 	"tidings/cmd/internal/app"
 	"tidings/cmd/internal/config"
 	"tidings/dispatcher/channel/channeltest/sink"
+	"tidings/store"
+	"tidings/streams/event"
 )
 
 // TestOperateScripts runs the commands of operators against a whole Tidings, each
@@ -61,6 +63,15 @@ func TestOperateScripts(t *testing.T) {
 		for _, m := range ts.Value(sinksKey{}).(sinks).mails.Mails() {
 			fmt.Fprintf(ts.Stdout(), "%v %s\n", m.To, m.Subject)
 		}
+	}
+	// plant FILE writes the row of an event that never was into a ledger that nobody has open.
+	cmds["plant"] = func(ts *testscript.TestScript, _ bool, args []string) {
+		ledger, err := store.Open(ts.MkAbs(args[0]), store.Options{})
+		ts.Check(err)
+		ref := event.Ref{Key: event.NewKey("never was"), Tenant: "nobody", ID: "never-was", Type: "order.placed", ReceivedAt: time.Now()}
+		record := event.NewRecord(ref, event.State{}, time.Now(), event.Claimed{})
+		ts.Check(ledger.Update(func(tx *store.Tx) error { return tx.Record(store.Place{Sequence: 1, Time: time.Now()}, record) }))
+		ts.Check(ledger.Close())
 	}
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/operate", RequireExplicitExec: true, Cmds: cmds,

@@ -106,7 +106,7 @@ func (d *DeadLetters) Remove(ctx context.Context, sequence uint64) error {
 	// may be that of another such letter, which is about to be written.
 	objects, err := d.objects(ctx, e)
 	if err == nil {
-		err = d.delete(ctx, sequence)
+		err = d.purge(ctx, e.Subject, sequence+1) // and what is left of those before it
 	}
 	if err != nil {
 		return fmt.Errorf("remove letter at %d: %w", sequence, err)

@@ -55,7 +55,7 @@ var fields = []field{
 	{name: "max-msgs", get: func(c jetstream.StreamConfig) any { return c.MaxMsgs }},
 	{name: "max-bytes", get: func(c jetstream.StreamConfig) any { return c.MaxBytes }, grows: biggerLimit},
 	{name: "max-age", get: func(c jetstream.StreamConfig) any { return c.MaxAge }, grows: longerAge},
-	{name: "max-msgs-per-subject", get: func(c jetstream.StreamConfig) any { return c.MaxMsgsPerSubject }, grows: onlyTheLast},
+	{name: "max-msgs-per-subject", get: func(c jetstream.StreamConfig) any { return c.MaxMsgsPerSubject }, grows: forEachSubject},
 	{name: "discard-per-subject", get: func(c jetstream.StreamConfig) any { return c.DiscardNewPerSubject }},
 	{name: "max-msg-size", get: func(c jetstream.StreamConfig) any { return int64(c.MaxMsgSize) }, grows: biggerLimit},
 	{name: "replicas", get: func(c jetstream.StreamConfig) any { return c.Replicas }},
@@ -90,9 +90,11 @@ func longerAge(want, have any) bool {
 	return h > 0 && (w == 0 || w > h)
 }
 
-// onlyTheLast: where one entry of a subject is enough, those before it were
-// replaced by it and count for nothing.
-func onlyTheLast(want, have any) bool { return want.(int64) == 1 && have.(int64) == -1 }
+// forEachSubject: no limit loses nothing. Where one entry of a subject is enough,
+// those before it were replaced by it and count for nothing.
+func forEachSubject(want, have any) bool {
+	return want.(int64) == -1 || want.(int64) == 1 && have.(int64) == -1
+}
 
 // moreSubjects: those of an earlier version, and more.
 func moreSubjects(want, have any) bool {

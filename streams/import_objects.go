@@ -69,5 +69,5 @@ func (i *Importer) Forget(ctx context.Context) error {
 	if o.name == "" || o.there {
 		return nil
 	}
-	return i.oversize.purge(ctx, chunkPrefix+o.nuid)
+	return i.oversize.purge(ctx, chunkPrefix+o.nuid, 0)
 }

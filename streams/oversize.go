@@ -83,7 +83,7 @@ func (o *Oversize) put(ctx context.Context, subject, name string, data []byte) (
 		return event.Object{}, fmt.Errorf("object of %d bytes in %s: %w", len(data), OversizeBucket, err)
 	}
 	if before.sequence > 0 {
-		_ = o.purge(ctx, chunkPrefix+before.info.NUID) // else it is swept
+		_ = o.purge(ctx, chunkPrefix+before.info.NUID, 0) // else it is swept
 	}
 	return named, nil
 }
@@ -97,7 +97,7 @@ func digestOf(data []byte) string {
 // write stores the chunks, and then the description that makes an object of them.
 func (o *Oversize) write(ctx context.Context, info jetstream.ObjectInfo, data []byte) error {
 	if err := o.writeChunks(ctx, chunkPrefix+info.NUID, data); err != nil {
-		_ = o.purge(context.WithoutCancel(ctx), chunkPrefix+info.NUID) // else it is swept
+		_ = o.purge(context.WithoutCancel(ctx), chunkPrefix+info.NUID, 0) // else it is swept
 		return err
 	}
 	return o.describe(ctx, info)
@@ -185,15 +185,5 @@ func (o *Oversize) drop(ctx context.Context, there object) error {
 	if err := o.delete(ctx, there.sequence); err != nil && !errors.Is(err, ErrNotFound) {
 		return err
 	}
-	return o.purge(ctx, chunkPrefix+there.info.NUID)
-}
-
-// purge removes the chunks under a subject.
-func (o *Oversize) purge(ctx context.Context, subject string) error {
-	ctx, cancel := withAckWait(ctx, o.nc)
-	defer cancel()
-	if err := o.handle.Purge(ctx, jetstream.WithPurgeSubject(subject)); err != nil {
-		return fmt.Errorf("remove %s: %w: %w", subject, ErrUnavailable, err)
-	}
-	return nil
+	return o.purge(ctx, chunkPrefix+there.info.NUID, 0)
 }

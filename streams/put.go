@@ -32,7 +32,8 @@ func (p *put) attempt(ctx context.Context) error {
 		return err
 	}
 	if err == nil && generationOf(last) >= p.letter.Generation {
-		p.sequence, p.created = last.Sequence, last.Header.Get(HeaderNonce) == p.nonce
+		p.sequence, p.created = last.Sequence, p.wrote(last)
+		p.alone(ctx)
 		return nil
 	}
 	if last.Sequence == 0 {
@@ -48,8 +49,8 @@ func (p *put) attempt(ctx context.Context) error {
 const spareForLetters = 64 << 20
 
 // roomForNew is [ErrFull] where what is left is for letters that are there: an operator's
-// name on one, an edit, the letter of the next generation. A full stream takes the place of
-// a letter only with a smaller one, so that nobody could make room.
+// name on one, an edit, the letter of the next generation. In a full stream nothing takes the
+// place of a letter, so that nobody could make room.
 func (p *put) roomForNew(ctx context.Context) error {
 	info, err := p.Info(ctx)
 	if err != nil {
@@ -68,8 +69,9 @@ func (p *put) replace(ctx context.Context, at uint64) error {
 	switch {
 	case err != nil && !errors.Is(err, ErrNotFound):
 		return err
-	case err == nil && last.Header.Get(HeaderNonce) == p.nonce:
+	case err == nil && p.wrote(last):
 		p.sequence = last.Sequence
+		p.alone(ctx)
 		return nil
 	case err != nil || last.Sequence != at:
 		return fmt.Errorf("the letter at %d: %w", at, ErrChanged)
@@ -77,8 +79,15 @@ func (p *put) replace(ctx context.Context, at uint64) error {
 	return p.publish(ctx, last)
 }
 
-// publish appends on top of a letter, or of none. The objects that only the
-// letter before names go with it.
+// wrote reports whether an entry is of a try before, whose answer was lost.
+func (p *put) wrote(e Entry) bool { return e.Header.Get(HeaderNonce) == p.nonce }
+
+// alone removes the letters before the one that is there now. Those that it cannot
+// remove count for nothing, and go with the next.
+func (p *put) alone(ctx context.Context) { _ = p.purge(ctx, p.subject, p.sequence) }
+
+// publish appends on top of a letter, or of none. The letter before goes, and so do
+// the objects that only it names.
 func (p *put) publish(ctx context.Context, last Entry) (err error) {
 	if p.msg == nil {
 		p.msg, err = p.fit(ctx, p.letter, p.subject, p.nonce)
@@ -94,6 +103,9 @@ func (p *put) publish(ctx context.Context, last Entry) (err error) {
 		return err
 	}
 	p.created = true
+	if last.Sequence > 0 {
+		p.alone(ctx)
+	}
 	for _, o := range before {
 		if !slices.Contains(p.msg.Header.Values(HeaderObject), o.info.Name) {
 			_ = p.oversize.drop(ctx, o) // else it is swept

@@ -121,6 +121,18 @@ func (s *stream) delete(ctx context.Context, sequence uint64) error {
 	return fmt.Errorf("delete entry %d of %s: %w: %w", sequence, s.name, ErrUnavailable, err)
 }
 
+// purge deletes the entries of a subject below a sequence for good, or all at 0. None
+// is no error.
+func (s *stream) purge(ctx context.Context, subject string, below uint64) error {
+	ctx, cancel := withAckWait(ctx, s.nc)
+	defer cancel()
+	err := s.handle.Purge(ctx, jetstream.WithPurgeSubject(subject), jetstream.WithPurgeSequence(below))
+	if err != nil {
+		return fmt.Errorf("remove %s below %d: %w: %w", subject, below, ErrUnavailable, err)
+	}
+	return nil
+}
+
 // entryOf leaves out the headers that a direct get adds, so that an entry
 // looks the same however it was read.
 func entryOf(m *jetstream.RawStreamMsg) Entry {

@@ -118,7 +118,7 @@ func (o *Oversize) sweepChunks(ctx context.Context, subject string, before time.
 	case !e.Time.Before(before):
 		return false, nil
 	}
-	return true, o.purge(ctx, subject)
+	return true, o.purge(ctx, subject, 0)
 }
 
 // subjects returns the subjects in the store, and how many messages each has.

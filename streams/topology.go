@@ -66,12 +66,13 @@ func outcomes(o Options) jetstream.StreamConfig {
 }
 
 // deadLetters are never evicted: an operator or a new generation ends them. The
-// letter of a new generation, or one with an edited payload, takes the place of
-// the one before in the same moment, so that there is one for each event.
+// last letter of an event counts; those before it are removed one by one. A limit
+// for each subject would do that too, but the server writes nowhere what a limit
+// removed: killed after the last letter was removed, it would have found the one
+// before again.
 func deadLetters(o Options) jetstream.StreamConfig {
 	c := base(o, DeadLettersStream, "What an operator must look at.", "dead.*.*")
 	c.MaxBytes = o.DeadLettersMaxBytes
-	c.MaxMsgsPerSubject = 1
 	c.Duplicates = o.DuplicateWindow
 	return c
 }

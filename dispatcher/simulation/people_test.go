@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -109,9 +110,9 @@ func (w *world) operate(d deed) {
 // deadLetters returns the letters that are there.
 func (w *world) deadLetters() []*entry { return w.server.stream(streams.DeadLettersStream).entries }
 
-// letterOf returns the letter of an event, or nil.
+// letterOf returns the letter of an event, which is the last, or nil.
 func (w *world) letterOf(key event.Key) *event.Letter {
-	for _, e := range w.deadLetters() {
+	for _, e := range slices.Backward(w.deadLetters()) {
 		var l event.Letter
 		w.must(json.Unmarshal(e.data, &l))
 		if l.Key == key {

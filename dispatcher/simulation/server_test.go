@@ -273,7 +273,10 @@ func (s *server) purge(l *link, st *simStream, reply string, data []byte) {
 	s.submit(&request{
 		from: l, kind: asksDelete, stream: st, sequence: q.Seq, reply: reply,
 		perform: func() answer {
-			return asAnswer(map[string]any{"success": true, "purged": s.remove(st, func(e *entry) bool { return e.seq < q.Seq })})
+			purged := s.remove(st, func(e *entry) bool {
+				return (q.Seq == 0 || e.seq < q.Seq) && (q.Filter == "" || e.subject == q.Filter)
+			})
+			return asAnswer(map[string]any{"success": true, "purged": purged})
 		},
 	})
 }

@@ -129,9 +129,10 @@ func (s *server) removeOne(st *simStream, seq uint64) bool {
 }
 
 // query says which entry is meant: that of a sequence, the last of a subject, or
-// the first of a subject from a sequence on.
+// the first of a subject from a sequence on; or all of a subject below a sequence.
 type query struct {
 	Seq     uint64 `json:"seq"`
+	Filter  string `json:"filter"`
 	LastFor string `json:"last_by_subj"`
 	NextFor string `json:"next_by_subj"`
 }

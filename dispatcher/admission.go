@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"tidings/dispatcher/plan"
 	"tidings/streams"
 	"tidings/streams/event"
 )
@@ -21,16 +20,16 @@ const longestAside = 24 * time.Hour
 // pass is what an event in hand may call: the seats that it has, and the channels
 // that have no room for it.
 type pass struct {
-	seats   map[string]*seat
-	lacking []string
-	plans   []*outlet // where it may be in doubt until its plan is frozen
+	seats   map[string]*seat // by way
+	lacking []string         // ways
+	plans   []*outlet        // where it may be in doubt until its plan is frozen
 }
 
-func (p *pass) take(channel string, s *seat) {
+func (p *pass) take(way string, s *seat) {
 	if p.seats == nil {
 		p.seats = make(map[string]*seat, 1)
 	}
-	p.seats[channel] = s
+	p.seats[way] = s
 }
 
 func (p *pass) leave() {
@@ -62,20 +61,16 @@ func (d *Dispatcher) admit(ctx context.Context, h history, size int, had map[str
 	p := &pass{}
 	needs := d.needs(h)
 	for _, n := range needs {
-		o, ok := d.channels[n.Channel]
-		if !ok {
-			continue // the plan says what becomes of its messages
-		}
-		s := had[n.Channel]
+		s := had[n.name]
 		if s == nil {
-			s = o.enter(want{held: n.Held, size: size})
+			s = n.enter(want{held: n.held, size: size})
 		}
 		if s == nil {
-			p.lacking = append(p.lacking, n.Channel)
+			p.lacking = append(p.lacking, n.name)
 			continue
 		}
-		delete(had, n.Channel)
-		p.take(n.Channel, s)
+		delete(had, n.name)
+		p.take(n.name, s)
 	}
 	if len(p.lacking) > 0 {
 		d.lineUp(ctx, needs, size, p)
@@ -95,80 +90,98 @@ func (d *Dispatcher) admit(ctx context.Context, h history, size int, had map[str
 // bound keeps small the number of events that are claimed although a channel that
 // holds messages of unknown fate has no room for them: as long as their plan is
 // not frozen, a killed process leaves these messages in doubt too.
-func (d *Dispatcher) bound(ctx context.Context, needs []plan.Need, p *pass) error {
+func (d *Dispatcher) bound(ctx context.Context, needs []need, p *pass) error {
 	if len(p.lacking) == 0 {
 		return nil
 	}
 	ctx, cancel := d.untilStopped(ctx)
 	defer cancel()
 	for _, name := range slices.Sorted(slices.Values(p.lacking)) { // nobody waits for somebody who waits for him
-		if !slices.Contains(needs, plan.Need{Channel: name, Held: true}) {
+		i := slices.IndexFunc(needs, func(n need) bool { return n.name == name && n.held })
+		if i < 0 {
 			continue
 		}
-		if err := d.channels[name].plans.Acquire(ctx, 1); err != nil {
+		if err := needs[i].plans.Acquire(ctx, 1); err != nil {
 			return context.Cause(ctx)
 		}
-		p.plans = append(p.plans, d.channels[name])
+		p.plans = append(p.plans, needs[i].outlet)
 	}
 	return nil
 }
 
 // lineUp waits a moment for the seats that the event lacks.
-func (d *Dispatcher) lineUp(ctx context.Context, needs []plan.Need, size int, p *pass) {
+func (d *Dispatcher) lineUp(ctx context.Context, needs []need, size int, p *pass) {
 	ctx, cancel := d.untilStopped(ctx)
 	defer cancel()
 	lacking := p.lacking
 	p.lacking = nil
 	for _, n := range needs {
-		if !slices.Contains(lacking, n.Channel) {
+		if !slices.Contains(lacking, n.name) {
 			continue
 		}
-		if s := d.channels[n.Channel].lineUp(ctx, want{held: n.Held, size: size}); s != nil {
-			p.take(n.Channel, s)
+		if s := n.lineUp(ctx, want{held: n.held, size: size}); s != nil {
+			p.take(n.name, s)
 		} else {
-			p.lacking = append(p.lacking, n.Channel)
+			p.lacking = append(p.lacking, n.name)
 		}
 	}
 }
 
-// needs returns the channels that the event may need now. An event whose plan is
-// frozen needs those of the messages that are to be tried.
-func (d *Dispatcher) needs(h history) []plan.Need {
-	if !h.state.Planned {
-		return d.planner.Needs(h.ref.Type)
-	}
-	var needs []plan.Need
-	for _, m := range d.ready(begun(h.state, d.policies, d.now()), everywhere) {
-		i := slices.IndexFunc(needs, func(n plan.Need) bool { return n.Channel == m.Channel })
+// need is a way that an event may need.
+type need struct {
+	*outlet
+	held bool // some of its messages are held when their fate is unknown
+}
+
+// needs returns the ways that the event may need now. An event whose plan is frozen
+// needs those of the messages that are to be tried. Of what is not configured the
+// plan says what becomes of its messages.
+func (d *Dispatcher) needs(h history) []need {
+	var needs []need
+	add := func(o *outlet, held bool) {
+		if o == nil {
+			return
+		}
+		i := slices.IndexFunc(needs, func(n need) bool { return n.outlet == o })
 		if i < 0 {
 			i = len(needs)
-			needs = append(needs, plan.Need{Channel: m.Channel})
+			needs = append(needs, need{outlet: o})
 		}
-		needs[i].Held = needs[i].Held || m.OnUnknown == event.Hold
+		needs[i].held = needs[i].held || held
+	}
+	if !h.state.Planned {
+		for _, n := range d.planner.Needs(h.ref.Type) {
+			add(d.ways.of(h.ref.Tenant, n.Channel, n.Providers), n.Held)
+		}
+		return needs
+	}
+	policies := d.ways.policiesOf(h.ref.Tenant)
+	for _, m := range d.ready(policies, begun(h.state, policies, d.now()), everywhere) {
+		add(d.way(h.ref.Tenant, m), m.OnUnknown == event.Hold)
 	}
 	return needs
 }
 
-// setAside has the event wait until one of the channels has room for it. That
+// setAside has the event wait until one of the ways has room for it. That
 // burns neither a try nor a round. An event that waits for room already keeps its
 // record; before are facts that belong in front of the wait.
-func (d *Dispatcher) setAside(ctx context.Context, h history, channels []string, before ...event.Fact) error {
+func (d *Dispatcher) setAside(ctx context.Context, h history, ways []string, before ...event.Fact) error {
 	if h.state.Waits != event.WaitBusy || !d.now().Before(h.state.Due) || len(before) > 0 {
 		next, err := d.append(ctx, h, append(slices.Clip(before), event.Waiting{
-			Round: roundOf(h.state, d.policies, d.now()), Due: d.now().Add(longestAside),
-			Reason: event.WaitBusy, Channel: channels[0],
+			Round: roundOf(h.state, d.ways.policiesOf(h.ref.Tenant), d.now()), Due: d.now().Add(longestAside),
+			Reason: event.WaitBusy, Channel: channelOf(ways[0]),
 		})...)
 		if err != nil {
 			return err
 		}
 		h = next
 	}
-	return d.queue(ctx, h, channels)
+	return d.queue(ctx, h, ways)
 }
 
-// queue makes sure that the event is woken when one of the channels has room.
-func (d *Dispatcher) queue(ctx context.Context, h history, channels []string) error {
-	for _, name := range channels {
+// queue makes sure that the event is woken when one of the ways has room.
+func (d *Dispatcher) queue(ctx context.Context, h history, ways []string) error {
+	for _, name := range ways {
 		err := d.persist(ctx, "set a wake-up aside", func(ctx context.Context) error {
 			return d.log.Retries.SetAside(ctx, h.wakeup(), name)
 		})
@@ -180,13 +193,13 @@ func (d *Dispatcher) queue(ctx context.Context, h history, channels []string) er
 	return nil
 }
 
-// handleAside handles what was set aside for a channel: it first waits until there
-// is room, however long that takes. The event is not in hand meanwhile, because
-// another channel may have room for it before.
-func (d *Dispatcher) handleAside(channel string) func(context.Context, *streams.Delivery) {
+// handleAside handles what was set aside for a way: it first waits until there is
+// room, however long that takes. The event is not in hand meanwhile, because another
+// way may have room for it before. Of a way that is gone, o is nil.
+func (d *Dispatcher) handleAside(o *outlet) func(context.Context, *streams.Delivery) {
 	return func(ctx context.Context, del *streams.Delivery) {
 		had := map[string]*seat{}
-		if o, ok := d.channels[channel]; ok {
+		if o != nil {
 			waiting, cancel := d.untilStopped(ctx)
 			defer cancel()
 			s, err := o.await(waiting, want{held: true})
@@ -194,7 +207,7 @@ func (d *Dispatcher) handleAside(channel string) func(context.Context, *streams.
 				del.PutBack()
 				return
 			}
-			had[channel] = s
+			had[o.name] = s
 		}
 		defer func() {
 			for _, s := range had { // unless the event took it

@@ -171,15 +171,15 @@ func TestABreakerRemembersABoundedNumberOfProviders(t *testing.T) {
 
 func TestThoseWhoWaitForABreakerAreLetThroughWhenItCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := newOutlet(Channel{Policy: Policy{Failures: 1, OpenFor: time.Minute}}, time.Now)
-		o.breaker.result(time.Now(), ends(event.TryTransient)[0], false)
+		o := newOutlet("mail", "", Channel{Policy: Policy{Failures: 1, OpenFor: time.Minute}}, time.Now)
+		o.providers[0].breaker.result(time.Now(), ends(event.TryTransient)[0], false)
 		started := time.Now()
 		in, trials := make(chan *seat, 10), make(chan int, 10)
 		for i := range 10 {
 			go func() {
 				s, err := o.await(t.Context(), want{held: true})
 				require.NoError(t, err)
-				if s.trial {
+				if s.trial != nil {
 					trials <- i
 				}
 				in <- s
@@ -188,19 +188,19 @@ func TestThoseWhoWaitForABreakerAreLetThroughWhenItCloses(t *testing.T) {
 		}
 		trial := <-in
 		require.Equal(t, time.Minute, time.Since(started))
-		require.True(t, trial.trial)
+		require.NotNil(t, trial.trial)
 		synctest.Wait()
 		require.Empty(t, in, "one alone is let through")
 		trial.leave() // without a call
 		trial = <-in
 		require.Equal(t, time.Minute, time.Since(started), "the next one is, at once")
-		o.breaker.result(time.Now(), ends(event.TryTransient)[0], trial.trial)
+		o.providers[0].breaker.result(time.Now(), ends(event.TryTransient)[0], trial.trial != nil)
 		trial.leave()
 		trial = <-in
 		require.Equal(t, 3*time.Minute, time.Since(started))
-		o.breaker.result(time.Now(), ends(event.TryDelivered)[0], trial.trial)
+		o.providers[0].breaker.result(time.Now(), ends(event.TryDelivered)[0], trial.trial != nil)
 		for range 7 {
-			require.False(t, (<-in).trial)
+			require.Nil(t, (<-in).trial)
 		}
 		require.Equal(t, 3*time.Minute, time.Since(started))
 		close(trials)
@@ -212,8 +212,8 @@ func TestThoseWhoWaitForABreakerAreLetThroughWhenItCloses(t *testing.T) {
 
 func TestWhoWaitsForABreakerCanStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := newOutlet(Channel{Policy: Policy{Failures: 1}}, time.Now)
-		o.breaker.result(time.Now(), ends(event.TryTransient)[0], false)
+		o := newOutlet("mail", "", Channel{Policy: Policy{Failures: 1}}, time.Now)
+		o.providers[0].breaker.result(time.Now(), ends(event.TryTransient)[0], false)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(errStopping)
 		_, err := o.await(ctx, want{held: true})

@@ -31,8 +31,8 @@ type ending struct {
 	facts []event.Fact // messages given up
 	again bool         // open messages can be tried now: go on
 	wait  *event.Waiting
-	aside []string    // the channels to wait for, if for any
-	timed bool        // the wait ends at its due time, whatever the channels do
+	aside []string    // the ways to wait for, if for any
+	timed bool        // the wait ends at its due time, whatever the ways do
 	cause event.Cause // not "" : a dead letter
 	// None of the three: the event is settled.
 }
@@ -40,7 +40,8 @@ type ending struct {
 // outlook is what a conclusion depends on beside the state.
 type outlook struct {
 	policies map[string]Policy
-	room     func(channel string) int // messages that may be tried on a channel
+	room     func(event.Message) int    // messages like it that may be tried now
+	way      func(event.Message) string // by which it leaves
 	now      time.Time
 	stopping bool // no further try is to be started
 	late     bool // the event is too old to wait for a channel
@@ -74,12 +75,12 @@ func conclude(s event.State, o outlook) ending {
 			if due := now.Add(after); !deferred || due.Before(earliest) {
 				deferred, earliest = true, due
 			}
-		case o.room(m.Channel) > 0:
+		case o.room(m) > 0:
 			e.again = true
 		case o.late:
 			e.giveUp(m, gaveUpDeferred)
-		case !slices.Contains(e.aside, m.Channel):
-			e.aside = append(e.aside, m.Channel)
+		case !slices.Contains(e.aside, o.way(m)):
+			e.aside = append(e.aside, o.way(m))
 		}
 	}
 	busy := len(e.aside) > 0
@@ -93,7 +94,7 @@ func conclude(s event.State, o outlook) ending {
 		e.wait = &event.Waiting{Round: s.Round + 1, Due: latest(due, now), Reason: event.WaitRetry}
 	case busy:
 		// The next round begins when it is due, and not when there is room.
-		e.wait, e.timed = &event.Waiting{Round: s.Round, Due: now.Add(longestAside), Reason: event.WaitBusy, Channel: e.aside[0]}, retry
+		e.wait, e.timed = &event.Waiting{Round: s.Round, Due: now.Add(longestAside), Reason: event.WaitBusy, Channel: channelOf(e.aside[0])}, retry
 		if retry {
 			e.wait.Due = latest(due, now)
 		}

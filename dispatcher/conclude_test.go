@@ -133,13 +133,13 @@ func TestConclude(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			room := func(channel string) int {
-				if channel == c.shut {
+			room := func(m event.Message) int {
+				if m.Channel == c.shut {
 					return 0
 				}
 				return claimLimit
 			}
-			o := outlook{policies: policies, room: room, now: now, stopping: c.stopping, late: c.late}
+			o := outlook{policies: policies, room: room, way: func(m event.Message) string { return m.Channel }, now: now, stopping: c.stopping, late: c.late}
 			require.Equal(t, c.want, conclude(stateAfter(c.records...), o))
 		})
 	}

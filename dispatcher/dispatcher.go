@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -25,6 +23,9 @@ type Planner interface {
 	Plan(key event.Key, e event.Envelope) (plan.Plan, error)
 	// Needs returns the channels on which an event of a type may have messages.
 	Needs(typ string) []plan.Need
+	// Providers returns which providers a route's messages of a tenant go to, in order;
+	// nil: as the channel has them.
+	Providers(tenant, route string) []string
 	// Revision names the configuration in force; it goes into every claim.
 	Revision() string
 }
@@ -35,7 +36,8 @@ type Options struct {
 	Owner        event.Owner // this process; the boot must be new at every start
 	Planner      Planner
 	Channels     map[string]Channel
-	Suppressions Suppressions // nil: nobody is suppressed
+	Tenants      map[string]Tenant // those that have something of their own
+	Suppressions Suppressions      // nil: nobody is suppressed
 	// Staleness is how old an event may be when first claimed; 0 switches it off.
 	Staleness time.Duration
 	Crashes   int // claims of a generation that may end without results; 3
@@ -66,8 +68,7 @@ type Dispatcher struct {
 	payloads     letters.Payloads
 	rules        rules
 	planner      Planner
-	channels     map[string]*outlet
-	policies     map[string]Policy
+	ways         *ways
 	suppressions Suppressions
 	consume      streams.ConsumeOptions
 	lease        time.Duration // of a claim
@@ -94,19 +95,15 @@ func New(o Options) (*Dispatcher, error) {
 	}
 	d := &Dispatcher{
 		log: o.Log, payloads: letters.Payloads{Events: o.Log.Events, Letters: o.Log.DeadLetters}, planner: o.Planner, suppressions: o.Suppressions, now: o.Now, logger: o.Logger,
-		steady:   o.Steady,
-		rules:    rules{me: o.Owner, crashes: o.Crashes, staleness: o.Staleness, skew: 5 * time.Second},
-		channels: map[string]*outlet{}, policies: map[string]Policy{},
-		lease: claimLease, margin: leaseMargin,
+		steady: o.Steady,
+		rules:  rules{me: o.Owner, crashes: o.Crashes, staleness: o.Staleness, skew: 5 * time.Second},
+		lease:  claimLease, margin: leaseMargin,
 		consume: o.Consume, settleWithin: 3 * time.Second, appendWithin: 3 * time.Second,
 	}
 	d.setDefaults(o)
-	for name, c := range o.Channels {
-		if c.Sender == nil {
-			return nil, fmt.Errorf("dispatcher: channel %q has no sender", name)
-		}
-		d.channels[name] = newOutlet(c, d.now)
-		d.policies[name] = d.channels[name].Policy
+	var err error
+	if d.ways, err = newWays(o.Channels, o.Tenants, d.now); err != nil {
+		return nil, err
 	}
 	d.trouble.logger = d.logger
 	if d.consume.Workers = o.Workers; o.Workers <= 0 {
@@ -144,11 +141,14 @@ func (d *Dispatcher) setDefaults(o Options) {
 // be full and there is still somebody for the events of the next.
 func (d *Dispatcher) workers() int {
 	n := shortLine
-	for _, o := range d.channels {
-		n += o.seatCount() + shortLine
+	for o := range d.ways.all() {
+		n += o.count + shortLine
 	}
-	return max(n, 256)
+	return min(max(n, 256), mostWorkers)
 }
+
+// mostWorkers bounds the events in hand where many tenants have channels of their own.
+const mostWorkers = 8192
 
 // Run takes deliveries until ctx is done, then finishes what is in hand within
 // the drain budget, and returns nil. What the end of the budget cuts has some
@@ -176,9 +176,11 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 // leftBehind names the channels whose senders did not end with their calls.
 func (d *Dispatcher) leftBehind() error {
 	var errs []error
-	for _, name := range slices.Sorted(maps.Keys(d.channels)) {
-		if n := d.channels[name].stuck.Load(); n > 0 {
-			errs = append(errs, fmt.Errorf("channel %q: %d still calling although their time is over; they end with the process", name, n))
+	for o := range d.ways.all() {
+		for _, p := range o.providers {
+			if n := p.stuck.Load(); n > 0 {
+				errs = append(errs, fmt.Errorf("channel %q: %d still calling although their time is over; they end with the process", o.name, n))
+			}
 		}
 	}
 	return errors.Join(errs...)

@@ -8,33 +8,35 @@ import (
 	"time"
 
 	"golang.org/x/sync/semaphore"
-	"golang.org/x/time/rate"
 
 	"tidings/streams/event"
 )
 
-// outlet is a channel with what keeps it from taking more than its share: how many
-// calls at a time (slots), how many in a time (tokens), how many events in hand
-// (seats), and whether it gets through at all (breaker).
-type outlet struct {
-	Channel
-	now     func() time.Time
-	breaker *breaker
-	slots   *semaphore.Weighted // one for each call under way
-	seats   *semaphore.Weighted // one for each event in hand that may call
-	doubts  *semaphore.Weighted // one for each of these whose messages are held when their fate is unknown
-	turn    *semaphore.Weighted // of the one who waits at the breaker
-	plans   *semaphore.Weighted // one for each event that is planned without a seat, and would be in doubt all the same
-	tokens  *rate.Limiter       // nil: as many as there are slots
-	room    int                 // messages that a claim may name
+// hall is what the events of a channel share, whichever of its providers they are
+// for: how many of them are in hand (seats).
+type hall struct {
+	seats  *semaphore.Weighted // one for each event in hand that may call
+	doubts *semaphore.Weighted // one for each of these whose messages are held when their fate is unknown
+	plans  *semaphore.Weighted // one for each event that is planned without a seat, and would be in doubt all the same
+	count  int                 // of seats
 
-	calls atomic.Int32  // under way
-	stuck atomic.Int32  // of these, those that go on although their time is over
-	late  atomic.Uint64 // calls that waited for a token
-	taken atomic.Int32  // seats
-	full  atomic.Int64  // since when there has been no seat at once, in ns; 0: there is
-	line  atomic.Int32  // events that wait for a seat, and not for long
-	pace  pace          // at which seats become free
+	taken atomic.Int32 // seats
+	line  atomic.Int32 // events that wait for a seat, and not for long
+	pace  pace         // at which seats become free
+}
+
+// outlet is a way out: a channel, as a tenant has it, with its providers in the order
+// in which they are called.
+type outlet struct {
+	*hall
+	Policy    Policy
+	name      string // of what waits for it
+	channel   string
+	tenant    string // "" : every one that has none of its own
+	providers []*provider
+	now       func() time.Time
+	turn      *semaphore.Weighted // of the one who waits at the breakers
+	full      atomic.Int64        // since when there has been no seat at once, in ns; 0: there is
 }
 
 // ahead is how many events a channel may have in hand: more than it calls for at a
@@ -44,33 +46,25 @@ const ahead = 256
 // soon is how long a claim may wait for a token.
 const soon = 20 * time.Second
 
-func newOutlet(c Channel, now func() time.Time) *outlet {
-	c.Policy = c.Policy.withDefaults()
-	p := c.Policy
-	o := &outlet{Channel: c, now: now, breaker: newBreaker(p), room: claimLimit}
-	seats := o.seatCount()
-	if p.Rate > 0 {
-		o.tokens = rate.NewLimiter(rate.Limit(p.Rate), p.Burst)
-		o.room = within(p.Rate*soon.Seconds()/2+float64(p.Burst), claimLimit)
+func newOutlet(channel, tenant string, c Channel, now func() time.Time) *outlet {
+	c = c.withDefaults(channel)
+	o := &outlet{Policy: c.Policy, name: channel, channel: channel, tenant: tenant, now: now, turn: newTurn()}
+	if tenant != "" {
+		o.name += "@" + tenant
 	}
-	o.slots = semaphore.NewWeighted(int64(p.Concurrency))
-	o.seats = semaphore.NewWeighted(int64(seats))
-	o.turn = semaphore.NewWeighted(1)
-	o.plans = semaphore.NewWeighted(int64(p.Concurrency))
-	o.doubts = semaphore.NewWeighted(int64(min(seats, p.Concurrency)))
+	count := 0
+	for _, p := range c.Providers {
+		o.providers = append(o.providers, newProvider(p, now))
+		count = max(count, o.providers[len(o.providers)-1].seatCount())
+	}
+	o.hall = &hall{
+		count: count, seats: semaphore.NewWeighted(int64(count)), plans: semaphore.NewWeighted(int64(c.Policy.Concurrency)),
+		doubts: semaphore.NewWeighted(int64(min(count, c.Policy.Concurrency))),
+	}
 	return o
 }
 
-// seatCount is how many events a channel has in hand: with a rate, no more than
-// find a token within two seconds.
-func (o *outlet) seatCount() int {
-	p := o.Policy
-	seats := max(p.Concurrency, ahead)
-	if p.Rate > 0 {
-		seats = within(2*p.Rate+float64(p.Burst-1), seats)
-	}
-	return seats
-}
+func newTurn() *semaphore.Weighted { return semaphore.NewWeighted(1) }
 
 // within returns n as a whole number between 1 and most.
 func within(n float64, most int) int { return int(max(1, min(math.Ceil(n), float64(most)))) }
@@ -85,19 +79,13 @@ type want struct {
 // them, so that the large events of one channel leave room for others in memory.
 const broad = 64 << 10
 
-// seat is the right of an event in hand to call a channel.
-type seat struct {
-	*outlet
-	want
-	trial bool // its first call shows whether the channel gets through again
-}
-
 // places returns how many seats an event takes.
-func (o *outlet) places(w want) int64 { return int64(min(1+w.size/broad, o.seatCount())) }
+func (o *outlet) places(w want) int64 { return int64(min(1+w.size/broad, o.count)) }
 
 // enter returns a seat if there is one now.
 func (o *outlet) enter(w want) *seat {
-	if o.breaker.shut.Load() && !o.breaker.ready(o.now()) || o.early() > 0 || w.held && !o.doubts.TryAcquire(1) {
+	p := o.first()
+	if p == nil || p.early() > 0 || w.held && !o.doubts.TryAcquire(1) {
 		return nil
 	}
 	if !o.seats.TryAcquire(o.places(w)) {
@@ -123,17 +111,19 @@ func (o *outlet) await(ctx context.Context, w want) (*seat, error) {
 // next is one attempt of await. While the breaker is open, one waits at it and the
 // others behind, so that they are let through in order too.
 func (o *outlet) next(ctx context.Context, w want) (*seat, error) {
-	if o.breaker.shut.Load() {
+	if o.shut() {
 		if o.turn.Acquire(ctx, 1) != nil {
 			return nil, context.Cause(ctx)
 		}
 		defer o.turn.Release(1)
-		if err := o.breaker.wait(ctx, o.now); err != nil {
+		if err := o.open(ctx); err != nil {
 			return nil, err
 		}
 	}
-	if err := sleep(ctx, o.early()); err != nil {
-		return nil, err
+	if p := o.first(); p != nil {
+		if err := sleep(ctx, p.early()); err != nil {
+			return nil, err
+		}
 	}
 	if err := o.acquire(ctx, w); err != nil {
 		return nil, err
@@ -154,15 +144,88 @@ func (o *outlet) acquire(ctx context.Context, w want) error {
 	return nil
 }
 
-// sit makes a seat of what was acquired, unless the breaker says no.
+// sit makes a seat of what was acquired, unless the breakers say no.
 func (o *outlet) sit(w want) *seat {
-	ok, trial := o.breaker.admit(o.now())
-	if !ok {
-		o.free(w, true)
-		return nil
+	s := &seat{outlet: o, want: w}
+	if o.shut() {
+		if s.trial = o.tryOne(); s.trial == nil {
+			o.free(w, true)
+			return nil
+		}
 	}
 	o.taken.Add(1)
-	return &seat{outlet: o, want: w, trial: trial}
+	return s
+}
+
+// tryOne takes the trial of the first provider of which one is due. nil: of none, or
+// none is needed.
+func (o *outlet) tryOne() *trial {
+	for _, p := range o.providers {
+		if ok, first := p.breaker.admit(o.now()); ok && first {
+			return &trial{of: p}
+		} else if ok {
+			t := &trial{of: p} // it was closed meanwhile
+			t.made.Store(true)
+			return t
+		}
+	}
+	return nil
+}
+
+// first returns the provider that would be called first now, nil if there is none.
+func (o *outlet) first() *provider {
+	for _, p := range o.providers {
+		if p.closed() || p.breaker.ready(o.now()) {
+			return p
+		}
+	}
+	return nil
+}
+
+// shut reports whether no provider is known to get through.
+func (o *outlet) shut() bool {
+	for _, p := range o.providers {
+		if p.closed() {
+			return false
+		}
+	}
+	return true
+}
+
+// open blocks until a provider may let somebody through, or ctx ends.
+func (o *outlet) open(ctx context.Context) error {
+	if len(o.providers) == 1 {
+		return o.providers[0].breaker.wait(ctx, o.now)
+	}
+	either, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for _, p := range o.providers {
+		go func() {
+			if p.breaker.wait(either, o.now) == nil {
+				cancel()
+			}
+		}()
+	}
+	<-either.Done()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// of returns the providers that may be called for a message, in order. One that may
+// have been taken is for nobody but who may have it: another one would not know it
+// for a repeat.
+func (o *outlet) of(m event.Message) []*provider {
+	if m.State != event.MessageUncertain || m.Via == "" {
+		return o.providers
+	}
+	for i, p := range o.providers {
+		if p.Name == m.Via {
+			return o.providers[i : i+1]
+		}
+	}
+	return nil
 }
 
 func (o *outlet) free(w want, seated bool) {
@@ -172,32 +235,6 @@ func (o *outlet) free(w want, seated bool) {
 	if seated {
 		o.seats.Release(o.places(w))
 	}
-}
-
-// leave gives the seat back.
-func (s *seat) leave() {
-	if s.trial {
-		s.breaker.giveBack() // if it was not made
-	}
-	s.taken.Add(-1)
-	s.pace.count(s.now())
-	s.free(s.want, true)
-}
-
-// names returns how many messages a claim may name on the channel: one for a trial.
-func (s *seat) names() int {
-	switch {
-	case !s.breaker.lets(s.trial):
-		return 0
-	case s.breaker.shut.Load():
-		return 1
-	}
-	return s.room
-}
-
-// said tells the breaker how a call ended.
-func (s *seat) said(t *event.Tried, after time.Duration) {
-	s.breaker.result(t.Ended, called{provider: t.Provider, code: t.Code, result: t.Result, after: after}, s.trial)
 }
 
 // patience is how long an event in hand waits for a seat.
@@ -212,7 +249,7 @@ func (o *outlet) lineUp(ctx context.Context, w want) *seat {
 	now := o.now()
 	o.full.CompareAndSwap(0, now.UnixNano())
 	long := now.Sub(time.Unix(0, o.full.Load())) >= patience
-	if o.breaker.shut.Load() || long && before >= shortLine+o.pace.lately(now) {
+	if o.shut() || long && before >= shortLine+o.pace.lately(now) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -226,15 +263,6 @@ func (o *outlet) lineUp(ctx context.Context, w want) *seat {
 
 // shortLine is how many may wait for a seat however slowly seats become free.
 const shortLine = 64
-
-// early returns how long it is until a token is to be had soon.
-func (o *outlet) early() time.Duration {
-	if o.tokens == nil {
-		return 0
-	}
-	missing := 1 - o.tokens.TokensAt(o.now())
-	return max(0, time.Duration(missing/float64(o.tokens.Limit())*float64(time.Second))-soon)
-}
 
 func sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {

@@ -26,9 +26,9 @@ func TestHowManyEventsAChannelHasInHand(t *testing.T) {
 		"never more than without a rate":              {Policy{Rate: 1e9}, ahead, claimLimit},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := newOutlet(Channel{Policy: c.policy}, time.Now)
-			require.Equal(t, c.seats, o.seatCount())
-			require.Equal(t, c.names, o.enter(want{}).names())
+			o := newOutlet("mail", "", Channel{Policy: c.policy}, time.Now)
+			require.Equal(t, c.seats, o.count)
+			require.Equal(t, c.names, o.enter(want{}).names(event.Message{}))
 		})
 	}
 }
@@ -36,7 +36,7 @@ func TestHowManyEventsAChannelHasInHand(t *testing.T) {
 func TestSeats(t *testing.T) {
 	// full returns an outlet with one seat, which is taken.
 	full := func() (*outlet, *seat) {
-		o := newOutlet(Channel{Policy: Policy{Rate: 0.5}}, time.Now) // so that there is one
+		o := newOutlet("mail", "", Channel{Policy: Policy{Rate: 0.5}}, time.Now) // so that there is one
 		return o, o.enter(want{})
 	}
 	t.Run("are given back", func(t *testing.T) {
@@ -46,7 +46,7 @@ func TestSeats(t *testing.T) {
 		require.NotNil(t, o.enter(want{}))
 	})
 	t.Run("of messages that are held are no more than calls at a time", func(t *testing.T) {
-		o := newOutlet(Channel{Policy: Policy{Concurrency: 2}}, time.Now)
+		o := newOutlet("mail", "", Channel{Policy: Policy{Concurrency: 2}}, time.Now)
 		first := o.enter(want{held: true})
 		require.NotNil(t, o.enter(want{held: true}))
 		require.Nil(t, o.enter(want{held: true}))
@@ -55,7 +55,7 @@ func TestSeats(t *testing.T) {
 		require.NotNil(t, o.enter(want{held: true}))
 	})
 	t.Run("are taken by the size of an event, so that a few large ones are enough", func(t *testing.T) {
-		o := newOutlet(Channel{}, time.Now)
+		o := newOutlet("mail", "", Channel{}, time.Now)
 		large := o.enter(want{size: 8 << 20})
 		require.NotNil(t, large)
 		require.Nil(t, o.enter(want{size: 8 << 20}))
@@ -65,7 +65,7 @@ func TestSeats(t *testing.T) {
 		require.Nil(t, o.enter(want{}))
 		large.leave()
 		require.NotNil(t, o.enter(want{}))
-		few := newOutlet(Channel{Policy: Policy{Rate: 0.1}}, time.Now)
+		few := newOutlet("mail", "", Channel{Policy: Policy{Rate: 0.1}}, time.Now)
 		require.NotNil(t, few.enter(want{size: 8 << 20}), "however large, one alone always has its seat")
 	})
 	t.Run("are waited for in the order of asking", func(t *testing.T) {
@@ -98,8 +98,8 @@ func TestSeats(t *testing.T) {
 	})
 	t.Run("are not waited for in hand while the channel is shut", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			o := newOutlet(Channel{Policy: Policy{Failures: 1}}, time.Now)
-			o.breaker.result(time.Now(), ends("transient")[0], false)
+			o := newOutlet("mail", "", Channel{Policy: Policy{Failures: 1}}, time.Now)
+			o.providers[0].breaker.result(time.Now(), ends("transient")[0], false)
 			started := time.Now()
 			require.Nil(t, o.enter(want{}))
 			require.Nil(t, o.lineUp(t.Context(), want{}))
@@ -121,7 +121,7 @@ func TestTheLine(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				o := newOutlet(Channel{}, time.Now)
+				o := newOutlet("mail", "", Channel{}, time.Now)
 				for range ahead {
 					o.enter(want{})
 				}
@@ -149,36 +149,36 @@ func TestTheLine(t *testing.T) {
 func TestTheRate(t *testing.T) {
 	t.Run("is kept, after a burst", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			o := newOutlet(Channel{Policy: Policy{Rate: 10, Burst: 5}}, time.Now)
+			o := newOutlet("mail", "", Channel{Policy: Policy{Rate: 10, Burst: 5}}, time.Now)
 			started := time.Now()
 			var at []time.Duration
 			for range 8 {
-				require.True(t, o.enter(want{}).slot(t.Context(), time.Now().Add(time.Minute)))
+				require.True(t, o.enter(want{}).providers[0].slot(t.Context(), time.Now().Add(time.Minute)))
 				at = append(at, time.Since(started))
-				o.release()
+				o.providers[0].release()
 			}
 			require.Equal(t, []time.Duration{0, 0, 0, 0, 0, 100 * time.Millisecond, 200 * time.Millisecond, 300 * time.Millisecond}, at)
 		})
 	})
 	t.Run("lets no call begin that would not fit in the lease, and does not ask again at once", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			o := newOutlet(Channel{Policy: Policy{Rate: 1.0 / 60}}, time.Now)
+			o := newOutlet("mail", "", Channel{Policy: Policy{Rate: 1.0 / 60}}, time.Now)
 			s := o.enter(want{})
 			until := time.Now().Add(40 * time.Second)
-			require.True(t, s.slot(t.Context(), until))
-			o.release()
+			require.True(t, s.providers[0].slot(t.Context(), until))
+			o.providers[0].release()
 			started := time.Now()
-			require.False(t, s.slot(t.Context(), until))
+			require.False(t, s.providers[0].slot(t.Context(), until))
 			require.Equal(t, 40*time.Second, time.Since(started))
-			require.True(t, s.slot(t.Context(), time.Now().Add(40*time.Second)), "the token was given back")
+			require.True(t, s.providers[0].slot(t.Context(), time.Now().Add(40*time.Second)), "the token was given back")
 			require.Equal(t, time.Minute, time.Since(started))
 		})
 	})
 	t.Run("keeps an event from being claimed long before there is a token", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			o := newOutlet(Channel{Policy: Policy{Rate: 1.0 / 3600}}, time.Now)
+			o := newOutlet("mail", "", Channel{Policy: Policy{Rate: 1.0 / 3600}}, time.Now)
 			s := o.enter(want{})
-			require.True(t, s.slot(t.Context(), time.Now().Add(time.Minute)))
+			require.True(t, s.providers[0].slot(t.Context(), time.Now().Add(time.Minute)))
 			s.leave()
 			require.Nil(t, o.enter(want{}))
 			started := time.Now()
@@ -191,25 +191,25 @@ func TestTheRate(t *testing.T) {
 
 func TestACallHoldsItsSlotUntilItEnds(t *testing.T) {
 	inside, release := make(chan struct{}), make(chan struct{})
-	o := newOutlet(Channel{Policy: Policy{Concurrency: 1}, Sender: channel.SenderFunc(func(context.Context, channel.Message) (channel.Receipt, error) {
+	o := newOutlet("mail", "", Channel{Policy: Policy{Concurrency: 1}, Sender: channel.SenderFunc(func(context.Context, channel.Message) (channel.Receipt, error) {
 		close(inside)
 		<-release
 		return channel.Receipt{}, nil
 	})}, time.Now)
 	s := o.enter(want{})
-	require.True(t, s.slot(t.Context(), time.Now().Add(time.Minute)))
+	require.True(t, s.providers[0].slot(t.Context(), time.Now().Add(time.Minute)))
 	done := make(chan error)
-	go func() { _, err := o.send(t.Context(), channel.Message{}); done <- err }()
+	go func() { _, err := o.providers[0].send(t.Context(), channel.Message{}); done <- err }()
 	<-inside
-	require.False(t, s.slot(t.Context(), time.Now()))
+	require.False(t, s.providers[0].slot(t.Context(), time.Now()))
 	close(release)
 	require.NoError(t, <-done)
-	require.True(t, s.slot(t.Context(), time.Now().Add(time.Minute)))
+	require.True(t, s.providers[0].slot(t.Context(), time.Now().Add(time.Minute)))
 }
 
 // What admission costs an event while all is well.
 func BenchmarkSeat(b *testing.B) {
-	o := newOutlet(Channel{}, time.Now)
+	o := newOutlet("mail", "", Channel{}, time.Now)
 	well := called{provider: "example.com", result: event.TryDelivered}
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
@@ -217,11 +217,11 @@ func BenchmarkSeat(b *testing.B) {
 			if s == nil {
 				b.Fatal("no seat")
 			}
-			if !s.slot(context.Background(), time.Time{}) {
+			if !s.providers[0].slot(context.Background(), time.Time{}) {
 				b.Fatal("no slot")
 			}
-			s.breaker.result(time.Now(), well, false)
-			s.release()
+			s.providers[0].breaker.result(time.Now(), well, false)
+			s.providers[0].release()
 			s.leave()
 		}
 	})

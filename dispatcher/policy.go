@@ -1,8 +1,11 @@
 package dispatcher
 
 import (
+	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"tidings/dispatcher/channel"
@@ -10,14 +13,61 @@ import (
 
 // Channel is a way out: who sends, and how patiently.
 type Channel struct {
+	// Sender is short for one provider with the name and the policy of the channel.
 	Sender channel.Sender
+	// Providers are asked in this order: the next one when the breaker of one is open,
+	// or when it did not take a message for reasons of its own.
+	Providers []Provider
+	Policy    Policy
+}
+
+// Provider is one of those who can take the messages of a channel.
+type Provider struct {
+	Name   string // what records and status call it
+	Sender channel.Sender
+	// Policy bounds the calls of this provider: of its fields Timeout, Concurrency,
+	// Rate, Burst, Failures and OpenFor count. The others are of the channel.
 	Policy Policy
+}
+
+// Tenant is what one tenant has of its own.
+type Tenant struct {
+	// Channels take the place of those of the same name, with everything that they
+	// have: senders, breakers and bounds.
+	Channels map[string]Channel
+}
+
+// check says what a channel lacks.
+func (c Channel) check() error {
+	if c.Sender == nil && len(c.Providers) == 0 {
+		return errors.New("has no sender")
+	}
+	for i, p := range c.Providers {
+		switch {
+		case p.Sender == nil:
+			return fmt.Errorf("has no sender for its provider %q", p.Name)
+		case slices.ContainsFunc(c.Providers[:i], func(other Provider) bool { return other.Name == p.Name }):
+			return fmt.Errorf("has two providers %q", p.Name)
+		}
+	}
+	return nil
+}
+
+// withDefaults returns the channel with at least one provider, and so many tries in
+// a round that each can be asked.
+func (c Channel) withDefaults(name string) Channel {
+	if len(c.Providers) == 0 {
+		c.Providers = []Provider{{Name: name, Sender: c.Sender, Policy: c.Policy}}
+	}
+	c.Policy = c.Policy.withDefaults()
+	c.Policy.Tries = max(c.Policy.Tries, len(c.Providers))
+	return c
 }
 
 // Policy bounds what is done for one message on a channel. Zero fields have the
 // defaults named with them.
 type Policy struct {
-	Tries  int           // calls in one round, the first at once; 3
+	Tries  int           // calls in one round, the first at once; 3, and no fewer than there are providers
 	Base   time.Duration // pause after the first call; 200 ms
 	Factor float64       // by which the pause grows; 2
 	// Rounds are the waits before each further round. Empty means one round.

@@ -37,22 +37,22 @@ func begun(s event.State, policies map[string]Policy, now time.Time) event.State
 }
 
 // everywhere is the room of a claim that every channel has room for.
-func everywhere(string) int { return claimLimit }
+func everywhere(event.Message) int { return claimLimit }
 
 // ready returns the messages that a new claim may try: open, with tries left in
 // the round, not put off by their provider, and no more of a channel than it has
 // room for.
-func (d *Dispatcher) ready(s event.State, room func(channel string) int) []event.Message {
+func (d *Dispatcher) ready(policies map[string]Policy, s event.State, room func(event.Message) int) []event.Message {
 	var ready []event.Message
 	for _, i := range s.Open() {
 		m := s.Messages[i]
-		if m.RoundTries >= d.policies[m.Channel].Tries || m.RetryAfter.After(d.now()) {
+		if m.RoundTries >= policies[m.Channel].Tries || m.RetryAfter.After(d.now()) {
 			continue
 		}
 		if len(ready) == claimLimit {
 			break
 		}
-		if n := room(m.Channel); n >= claimLimit || countOn(ready, m.Channel) < n {
+		if n := room(m); n >= claimLimit || countOn(ready, m.Channel) < n {
 			ready = append(ready, m)
 		}
 	}

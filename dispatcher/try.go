@@ -68,7 +68,7 @@ type batch struct {
 
 // start begins the calls. They keep to the lease that is in force now.
 func (w *work) start(ctx context.Context, s event.State) *batch {
-	named := namedMessages(s, w.policies)
+	named := namedMessages(s, w.policies())
 	b := &batch{
 		named: named, planned: len(s.Messages), results: make([][]event.Fact, len(named)),
 		done: make(chan int, len(named)), left: map[int]struct{}{},
@@ -131,37 +131,45 @@ func namedMessages(s event.State, policies map[string]Policy) []event.Message {
 	return named
 }
 
-// tryMessage makes the tries of one message that this round still allows, and
-// stops at the first result that is not a plain "not now", and where the channel
-// does not get through any more. No call is started that could last past the lease.
+// tryMessage makes the tries of one message that this round still allows. A provider
+// that did not take it is followed by the next one at once; after the last of them
+// comes a pause. It stops at the first result that says more than "not now", and where
+// nobody gets through. Nobody is asked about a message that another may have. No call
+// is started that could last past the lease.
 func (w *work) tryMessage(ctx context.Context, m event.Message, round int) []event.Fact {
-	ch := w.pass.seats[m.Channel]
 	var facts []event.Fact
-	if ch == nil {
+	o := w.way(w.ref.Tenant, m)
+	if o == nil || w.pass.seats[o.name] == nil {
 		return facts
 	}
-	for tries := m.RoundTries; tries < ch.Policy.Tries; {
-		wait := max(w.jitter(ch.Policy.pause(tries)), m.RetryAfter.Sub(w.now()))
-		if !w.pause(ctx, wait) || !ch.slot(ctx, w.until.Add(-ch.Policy.Timeout)) {
+	c := w.pass.seats[o.name].course(m, w.jitter)
+	for tries := m.RoundTries; tries < o.Policy.Tries; {
+		p, wait := c.next(w.now())
+		if p == nil {
+			return c.putOff(facts, w.now())
+		}
+		if !w.pause(ctx, wait) || !p.slot(ctx, w.until.Add(-p.Policy.Timeout)) {
 			return facts
 		}
-		fact, withheld := w.call(ctx, ch, m, round, tries+1)
-		if withheld != nil {
-			return append(facts, *withheld)
-		}
-		if fact == nil {
+		end := w.call(ctx, c.seat, p, m, round, tries+1)
+		switch {
+		case end.shut:
+			c.ended(p, false, true)
+			continue
+		case end.withheld != nil:
+			return append(facts, *end.withheld)
+		case end.tried == nil:
 			return facts
 		}
-		facts = append(facts, *fact)
-		switch fact.Result {
+		facts = append(facts, *end.tried)
+		switch end.tried.Result {
 		case event.TryPermanent:
 			return append(facts, event.GaveUp{Message: m.ID, Reason: gaveUpPermanent})
 		case event.TryTransient:
 			tries++
-			m.RetryAfter = fact.RetryAfter
-			if m.RetryAfter.Sub(w.now()) > longestPause {
-				return facts
-			}
+			c.ended(p, true, end.elsewhere)
+		case event.TryRateLimited:
+			c.ended(p, false, end.elsewhere)
 		default:
 			return facts
 		}
@@ -169,31 +177,44 @@ func (w *work) tryMessage(ctx context.Context, m event.Message, round int) []eve
 	return facts
 }
 
-// call makes one call with the slot that was acquired for it, unless the recipient
-// is suppressed, the message was delivered after all, or the lease is too short:
-// then it returns no try.
-func (w *work) call(ctx context.Context, ch *seat, m event.Message, round, try int) (*event.Tried, *event.Withheld) {
+// callEnd is what came of what was to be a call.
+type callEnd struct {
+	tried     *event.Tried    // nil: there was none
+	elsewhere bool            // another provider may be asked
+	withheld  *event.Withheld // the recipient is suppressed
+	shut      bool            // the provider does not get through any more
+}
+
+// call makes one call with the slot that was acquired for it, unless the provider is
+// shut, the recipient is suppressed, the message was delivered after all, or the
+// lease is too short.
+func (w *work) call(ctx context.Context, s *seat, p *provider, m event.Message, round, try int) callEnd {
 	reason, suppressed, err := w.suppressed(ctx, m)
 	delivered := false
 	if err == nil && !suppressed {
 		delivered, err = w.delivered(ctx, m)
 	}
-	end := time.Now().Add(ch.Policy.Timeout)
+	end := time.Now().Add(p.Policy.Timeout)
 	if suppressed || delivered || err != nil || end.After(w.until) || ctx.Err() != nil {
-		ch.release()
+		p.release()
 		if suppressed {
-			return nil, &event.Withheld{Message: m.ID, Reason: reason}
+			return callEnd{withheld: &event.Withheld{Message: m.ID, Reason: reason}}
 		}
-		return nil, nil
+		return callEnd{}
+	}
+	may, trial := s.take(p)
+	if !may {
+		p.release()
+		return callEnd{shut: true}
 	}
 	// From before the lease was looked at: the process may have been stopped since.
 	callCtx, cancel := context.WithDeadline(ctx, end)
 	defer cancel()
 	started := w.now()
-	receipt, err := ch.send(callCtx, outgoing(w.ref, w.plan[m.ID], w.state.IdempotencyKey(m.ID)))
-	if p, panicked := errors.AsType[*panicError](err); panicked {
-		w.logger.Error("a sender panicked: its message may be sent", "channel", m.Channel, "key", w.ref.Key, "message", m.ID,
-			"reason", p.reason, "stack", p.stack)
+	receipt, err := p.send(callCtx, outgoing(w.ref, w.plan[m.ID], w.state.IdempotencyKey(m.ID)))
+	if e, panicked := errors.AsType[*panicError](err); panicked {
+		w.logger.Error("a sender panicked: its message may be sent", "channel", m.Channel, "provider", p.Name, "key", w.ref.Key, "message", m.ID,
+			"reason", e.reason, "stack", e.stack)
 	}
 	result, code, after := channel.Classify(err)
 	if err == nil {
@@ -203,12 +224,15 @@ func (w *work) call(ctx context.Context, ch *seat, m event.Message, round, try i
 		Message: m.ID, Round: round, Try: try, Started: started, Ended: w.now(),
 		Result: result, Code: code, Provider: receipt.Provider,
 	}
-	ch.said(&fact, after)
+	if p.Name != m.Channel {
+		fact.Via = p.Name
+	}
+	p.said(&fact, after, trial)
 	w.tried(m.Channel, result, fact.Ended.Sub(started))
 	if after > 0 {
 		fact.RetryAfter = fact.Ended.Add(after)
 	}
-	return &fact, nil
+	return callEnd{tried: &fact, elsewhere: channel.Elsewhere(err)}
 }
 
 // delivered looks up whether a message in doubt was delivered after all: an owner

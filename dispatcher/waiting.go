@@ -3,6 +3,7 @@ package dispatcher
 import (
 	"context"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -23,7 +24,7 @@ type waiting struct {
 	asked time.Time
 	total int            // as the log said
 	added int            // since then
-	aside map[string]int // by channel, as the log said
+	aside map[string]int // by way, as the log said
 }
 
 // add says that another one waits. Those that end meanwhile are counted a moment
@@ -87,30 +88,46 @@ func (d *Dispatcher) askWaiting(ctx context.Context) (int, map[string]int, error
 	return int(info.Messages), aside, err
 }
 
-// consumeAside takes what was set aside, for every channel at its own pace. What
-// was set aside for a channel that does not exist any more is taken too: the plan
-// says what becomes of it.
+// consumeAside takes what was set aside, for every way at its own pace. What was set
+// aside for a way that does not exist any more is taken too: the plan says what
+// becomes of it.
 func (d *Dispatcher) consumeAside(ctx context.Context, aside map[string]int) error {
 	g, ctx := errgroup.WithContext(ctx)
-	for name, o := range d.channels {
-		g.Go(func() error { return d.consumeChannel(ctx, name, o.seatCount()) })
+	for o := range d.ways.all() {
+		g.Go(func() error { return d.consumeWay(ctx, o) })
 	}
-	for name, n := range aside {
-		if d.channels[name] == nil && n > 0 {
-			g.Go(func() error { return d.consumeChannel(ctx, name, 1) })
+	for _, name := range slices.Sorted(maps.Keys(aside)) {
+		if d.ways.named(name) == nil && aside[name] > 0 {
+			g.Go(func() error { return d.consumeNamed(ctx, name, nil, 1) })
 		}
 	}
+	g.Go(func() error {
+		for {
+			for _, o := range d.ways.unattended() {
+				g.Go(func() error { return d.consumeWay(ctx, o) })
+			}
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-d.ways.changed:
+			}
+		}
+	})
 	g.Go(func() error { d.waiting.watch(ctx); return nil })
 	return g.Wait()
 }
 
-func (d *Dispatcher) consumeChannel(ctx context.Context, name string, workers int) error {
-	o := d.consume
-	o.Workers = min(workers, asideWorkers)
-	return d.log.Retries.ConsumeAside(ctx, name, o, d.handleAside(name))
+func (d *Dispatcher) consumeWay(ctx context.Context, o *outlet) error {
+	return d.consumeNamed(ctx, o.name, o, o.count)
 }
 
-// asideWorkers is how many events that were set aside a channel has in hand. They
+func (d *Dispatcher) consumeNamed(ctx context.Context, name string, o *outlet, workers int) error {
+	c := d.consume
+	c.Workers = min(workers, asideWorkers)
+	return d.log.Retries.ConsumeAside(ctx, name, c, d.handleAside(o))
+}
+
+// asideWorkers is how many events that were set aside a way has in hand. They
 // take a seat each.
 const asideWorkers = 128
 
@@ -122,8 +139,12 @@ func (d *Dispatcher) recall(ctx context.Context) (aside map[string]int) {
 		return err
 	})
 	for name, n := range aside {
-		if o := d.channels[name]; o != nil && n > 0 {
-			o.breaker.change(func(c *circuit) { c.suspect(d.now()) })
+		o := d.ways.named(name)
+		if o == nil || n == 0 {
+			continue
+		}
+		for _, p := range o.providers {
+			p.breaker.change(func(c *circuit) { c.suspect(d.now()) })
 		}
 	}
 	return aside

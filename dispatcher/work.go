@@ -65,22 +65,26 @@ func (w *work) renew(ctx context.Context, facts ...event.Fact) error {
 // will try, so that a crash leaves no other in doubt.
 func (w *work) claimed(s event.State) event.Claimed {
 	c := event.Claimed{
-		Owner: w.rules.me, Generation: s.Generation, Round: roundOf(s, w.policies, w.now()),
+		Owner: w.rules.me, Generation: s.Generation, Round: roundOf(s, w.policies(), w.now()),
 		LeaseMS: w.lease.Milliseconds(), Limit: claimLimit, Config: w.planner.Revision(),
 	}
-	for _, m := range w.ready(begun(s, w.policies, w.now()), w.room) {
+	for _, m := range w.ready(w.policies(), begun(s, w.policies(), w.now()), w.room) {
 		c.Messages = append(c.Messages, m.ID)
 	}
 	return c
 }
 
-// room returns how many messages on a channel a claim may name now.
-func (w *work) room(channel string) int {
-	if _, ok := w.channels[channel]; !ok {
+// policies are those of the event's tenant.
+func (w *work) policies() map[string]Policy { return w.ways.policiesOf(w.ref.Tenant) }
+
+// room returns how many messages like m a claim may name now.
+func (w *work) room(m event.Message) int {
+	o := w.way(w.ref.Tenant, m)
+	if o == nil {
 		return claimLimit // orphans gives them up
 	}
-	if s := w.pass.seats[channel]; s != nil {
-		return s.names()
+	if s := w.pass.seats[o.name]; s != nil {
+		return s.names(m)
 	}
 	return 0
 }
@@ -173,7 +177,7 @@ func (w *work) prepare(ctx context.Context) ([]event.Fact, error) {
 // inPart reports whether some messages of a plan are tried now and others are not.
 func (w *work) inPart(p event.Planned) bool {
 	s := w.state.Apply("", w.now(), p)
-	open, ready := len(s.Open()), len(w.ready(s, w.room))
+	open, ready := len(s.Open()), len(w.ready(w.policies(), s, w.room))
 	return open > claimLimit || 0 < ready && ready < open
 }
 
@@ -193,15 +197,19 @@ func safePlan(p Planner, key event.Key, e event.Envelope) (out plan.Plan, err er
 
 // orphans gives up the open messages of a plan that the configuration in force
 // does not produce any more, so that there is no address for them, or for whose
-// channel it has no sender.
+// channel it has no sender. One that a provider may have that is gone is held: no
+// other would know it for a repeat.
 func (w *work) orphans(s event.State) []event.Fact {
 	var facts []event.Fact
 	for _, i := range s.Open() {
 		m := s.Messages[i]
+		o := w.way(w.ref.Tenant, m)
 		if _, ok := w.plan[m.ID]; !ok {
 			facts = append(facts, event.GaveUp{Message: m.ID, Reason: gaveUpNoPlan})
-		} else if _, ok := w.channels[m.Channel]; !ok {
+		} else if o == nil {
 			facts = append(facts, event.GaveUp{Message: m.ID, Reason: gaveUpChannel})
+		} else if len(o.of(m)) == 0 {
+			facts = append(facts, event.GaveUp{Message: m.ID, Reason: gaveUpHeld})
 		}
 	}
 	return facts
@@ -267,7 +275,7 @@ func (w *work) note(ctx context.Context, facts []event.Fact, underWay []string) 
 // and the facts of that record.
 func (w *work) conclude(s event.State, results []event.Fact, stopping bool) (ending, []event.Fact) {
 	end := conclude(s.Apply("", w.now(), results...), outlook{
-		policies: w.policies, room: w.room, now: w.now(), stopping: stopping,
+		policies: w.policies(), room: w.room, way: func(m event.Message) string { return w.way(w.ref.Tenant, m).name }, now: w.now(), stopping: stopping,
 		late: w.rules.tooOldToWait(w.ref, s, w.now()),
 	})
 	facts := slices.Concat(results, end.facts)

@@ -20,6 +20,9 @@ type Error struct {
 	Code string
 	// After is how long the provider asked not to be called; 0 if it did not say.
 	After time.Duration
+	// OfMessage says that the message or its recipient is what was refused, and not for
+	// good: another provider is not asked instead, because it would be told the same.
+	OfMessage bool
 	// Err is the cause; nil if the code says it all. Its text is part of the
 	// error's text, so it has to keep the promise of the package about secrets.
 	Err error
@@ -80,6 +83,18 @@ func Classify(err error) (result event.TryResult, code string, after time.Durati
 	}
 	after = min(max(e.After, 0), MaxAfter)
 	return instruction(e.Result, after), e.Code, after
+}
+
+// Elsewhere reports whether another provider may be asked for the message in the
+// same moment: it was certainly not taken, for reasons that are the provider's own.
+// Never if its fate is unknown, and never if it is the message that was refused.
+func Elsewhere(err error) bool {
+	result, _, _ := Classify(err)
+	if result != event.TryTransient && result != event.TryRateLimited {
+		return false
+	}
+	var e *Error
+	return errors.As(err, &e) && !e.OfMessage
 }
 
 func instruction(result event.TryResult, after time.Duration) event.TryResult {

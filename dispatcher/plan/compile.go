@@ -44,8 +44,9 @@ func (p *Planner) Revision() string { return p.revision }
 
 // Need is a channel on which an event may have messages.
 type Need struct {
-	Channel string
-	Held    bool // some of them are held, not sent again, when their fate is unknown
+	Channel   string
+	Providers []string // those that are used, in order; nil: as the channel has them
+	Held      bool     // some of them are held, not sent again, when their fate is unknown
 }
 
 // Needs returns the channels on which an event of a type may have messages, in the
@@ -58,14 +59,25 @@ func (p *Planner) Needs(typ string) []Need {
 			continue
 		}
 		held := r.channel.onUnknown(r.OnUnknown) == event.Hold
-		j := slices.IndexFunc(needs, func(n Need) bool { return n.Channel == r.Channel })
+		j := slices.IndexFunc(needs, func(n Need) bool { return n.Channel == r.Channel && slices.Equal(n.Providers, r.Providers) })
 		if j < 0 {
-			needs = append(needs, Need{Channel: r.Channel, Held: held})
+			needs = append(needs, Need{Channel: r.Channel, Providers: r.Providers, Held: held})
 		} else {
 			needs[j].Held = needs[j].Held || held
 		}
 	}
 	return needs
+}
+
+// Providers returns which providers of its channel a route uses, in order; nil: as
+// the channel has them, or there is no such route.
+func (p *Planner) Providers(_, route string) []string {
+	for i := range p.routes {
+		if p.routes[i].Name == route {
+			return p.routes[i].Providers
+		}
+	}
+	return nil
 }
 
 // Warnings returns what is allowed but hardly meant: routes whose template does
@@ -141,6 +153,14 @@ func (c *compiler) route(i int) route {
 	if r.channel, known = c.o.Channels[source.Channel]; !known {
 		at("channel", "there is no channel %q: %s", source.Channel, listed("channels", maps.Keys(c.o.Channels)))
 		return r
+	}
+	for j, name := range source.Providers {
+		switch {
+		case !slices.Contains(r.channel.Providers, name):
+			at(fmt.Sprintf("providers[%d]", j), "channel %q has no provider %q: %s", source.Channel, name, listed("providers", slices.Values(r.channel.Providers)))
+		case slices.Contains(source.Providers[:j], name):
+			at(fmt.Sprintf("providers[%d]", j), "%q is there twice", name)
+		}
 	}
 	c.words(&r, at)
 	return r

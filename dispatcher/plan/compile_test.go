@@ -20,7 +20,7 @@ func TestCompileReportsEveryProblemAtOnce(t *testing.T) {
 		"hook/body.json", "{}",
 	)
 	_, err := plan.Compile(plan.Rules{DefaultLocale: "not a locale", Routes: []plan.Route{
-		{Name: "", Event: "order.placed", Channel: "mail", Template: "half", Recipients: "data.email"},
+		{Name: "", Event: "order.placed", Channel: "mail", Template: "half", Recipients: "data.email", Providers: []string{"ses"}},
 		{Name: "twice", Event: "**.placed", Channel: "post", Recipients: "dta.email"},
 		{Name: "twice", Event: "", When: "data.a >", Channel: "mail", Template: "hook", Recipients: "", Locale: "5", OnUnknown: "drop"},
 	}}, templates, plan.Options{Channels: options.Channels})
@@ -29,6 +29,7 @@ default_locale: is not a language tag such as en or pt-BR
 templates/broken/subject.txt:2: unclosed action
 templates/broken/text.txt:1: function "nope" not defined
 routes[0].name: must have 1 to 64 letters, digits, dots, dashes and underscores, and begin with a letter or digit
+routes[0].providers[0]: channel "mail" has no provider "ses": there are no providers
 routes[0].template: templates/half has no text.txt or html.html, which channel "mail" needs
 routes[1].event (route "twice"): ** stands only at the end
 routes[1].recipients (route "twice"):1:1: unknown name dta
@@ -43,7 +44,7 @@ routes[2].template (route "twice"): templates/hook has no subject.txt, which cha
 
 	var problems plan.Problems
 	require.ErrorAs(t, err, &problems)
-	require.Equal(t, plan.Problem{Key: "routes[1].recipients", Route: "twice", Line: 1, Column: 1, Text: "unknown name dta"}, problems[7])
+	require.Equal(t, plan.Problem{Key: "routes[1].recipients", Route: "twice", Line: 1, Column: 1, Text: "unknown name dta"}, problems[8])
 	require.Equal(t, plan.Problem{File: "templates/broken/subject.txt", Line: 2, Text: "unclosed action"}, problems[2])
 }
 

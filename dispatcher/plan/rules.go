@@ -28,6 +28,9 @@ type Route struct {
 	// means always.
 	When    string `yaml:"when,omitempty" json:"when,omitempty"`
 	Channel string `yaml:"channel" json:"channel"`
+	// Providers are those of the channel that are used, first to last. Empty means as
+	// the channel has them.
+	Providers []string `yaml:"providers,omitempty,flow" json:"providers,omitempty"`
 	// Template is a folder of templates. A webhook without one sends the event as
 	// CloudEvents JSON.
 	Template string `yaml:"template,omitempty" json:"template,omitempty"`
@@ -54,6 +57,8 @@ const (
 // Channel is what a plan needs to know of a channel.
 type Channel struct {
 	Kind Kind
+	// Providers are the names of its providers; empty: it has the one.
+	Providers []string
 	// OnUnknown is the channel's policy. Empty means resend for a webhook, which
 	// gets the same idempotency key again, and hold for anything else.
 	OnUnknown event.OnUnknown

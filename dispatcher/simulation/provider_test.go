@@ -202,6 +202,9 @@ type planner struct{ p *process }
 // Revision implements dispatcher.Planner.
 func (planner) Revision() string { return "r1" }
 
+// Providers implements [dispatcher.Planner].
+func (planner) Providers(_, _ string) []string { return nil }
+
 // Needs implements dispatcher.Planner.
 func (planner) Needs(typ string) []plan.Need {
 	needs := []plan.Need{{Channel: hooks}}

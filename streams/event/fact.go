@@ -98,9 +98,10 @@ type Tried struct {
 	Started    time.Time `json:"started"`
 	Ended      time.Time `json:"ended"`
 	Result     TryResult `json:"result"`
-	Code       string    `json:"code,omitempty"`     // a code, never the provider's words
-	Provider   string    `json:"provider,omitempty"` // which one was called
-	RetryAfter time.Time `json:"retry_after,omitzero"`
+	Code       string    `json:"code,omitempty"`       // a code, never the provider's words
+	Provider   string    `json:"provider,omitempty"`   // the host that was called
+	Via        string    `json:"via,omitempty"`        // which of the channel's providers; empty: it has the one
+	RetryAfter time.Time `json:"retry_after,omitzero"` // the message is not tried before
 }
 
 // Withheld says that a message was suppressed at the moment of sending.

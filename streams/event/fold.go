@@ -208,9 +208,9 @@ func (s *State) tried(f Tried) {
 	m.Code, m.ChangedAt, m.RetryAfter = f.Code, f.Ended, f.RetryAfter
 	switch f.Result {
 	case TryDelivered:
-		m.State, m.Done, m.Reason = MessageDelivered, true, ""
+		m.State, m.Done, m.Reason, m.Via = MessageDelivered, true, "", f.Via
 	case TryUnknown:
-		m.State = MessageUncertain
+		m.State, m.Via = MessageUncertain, f.Via
 	case TryPermanent, TryTransient, TryRateLimited:
 		// Whether more tries follow is a decision, and another fact.
 	}
@@ -258,7 +258,7 @@ func (s *State) requeued(at time.Time, f Requeued) {
 	for i := range s.Messages {
 		m := &s.Messages[i]
 		if m.State != MessageDelivered && f.names(m.ID) {
-			m.State, m.Done, m.Reason, m.RetryAfter, m.ChangedAt = MessagePending, false, "", time.Time{}, at
+			m.State, m.Done, m.Reason, m.Via, m.RetryAfter, m.ChangedAt = MessagePending, false, "", "", time.Time{}, at
 		}
 	}
 }

@@ -54,7 +54,7 @@ func goldens() map[string]golden {
 func sampleFacts() event.Facts {
 	limited := event.Tried{
 		Message: mailID, Round: 1, Try: 2, Started: at(31), Ended: at(32), Result: event.TryRateLimited,
-		Code: "smtp_451_4.7.1", Provider: "smtp.example.org:587", RetryAfter: at(332),
+		Code: "smtp_451_4.7.1", Provider: "smtp.example.org:587", Via: "backup", RetryAfter: at(332),
 	}
 	return event.Facts{
 		event.Claimed{Owner: ownerA, Generation: 1, Round: 1, LeaseMS: 60_000, Limit: 64, Config: "3f9c1b7e", Messages: []string{mailID, hookID}},

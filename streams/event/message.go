@@ -44,6 +44,7 @@ type Message struct {
 	Tries      int       `json:"tries"`
 	RoundTries int       `json:"round_tries,omitempty"`
 	Code       string    `json:"code,omitempty"`       // result of the last try, such as "smtp_550_5.1.1" or "http_503"
+	Via        string    `json:"via,omitempty"`        // the channel's provider that took it, or may have; empty: it has the one
 	Reason     string    `json:"reason,omitempty"`     // why it is suppressed or given up
 	ChangedAt  time.Time `json:"changed_at,omitzero"`  // of the last fact about it
 	RetryAfter time.Time `json:"retry_after,omitzero"` // the provider asked not to be called before

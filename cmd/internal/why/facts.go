@@ -170,8 +170,11 @@ func (t *teller) name(id string) string {
 func (t *teller) tried(f event.Tried) (string, []string) {
 	text := fmt.Sprintf("%s: %s", t.name(f.Message), results(f))
 	details := fmt.Sprintf("try %d of %s, started %s, took %s", f.Try, round(f.Round), clock(f.Started), span(f.Ended.Sub(f.Started)))
-	if f.Provider != "" {
-		details += ", by " + f.Provider
+	switch {
+	case f.Via != "" && f.Provider != "":
+		details += fmt.Sprintf(", by %s (%s)", f.Via, f.Provider)
+	case f.Via != "" || f.Provider != "":
+		details += ", by " + f.Via + f.Provider
 	}
 	return text, []string{details}
 }

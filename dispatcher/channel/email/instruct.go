@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/textproto"
 	"regexp"
+	"strings"
 
 	"tidings/dispatcher/channel"
 )
@@ -64,6 +65,10 @@ func (d *dialogue) instruct(ctx context.Context, err error) error {
 // obey says what a reply asks for.
 func (d *dialogue) obey(r *replyError) error {
 	switch {
+	case r.code/100 == 4 && d.step == stepRcpt && r.aboutRecipient():
+		e := channel.Transient(r.key(), r)
+		e.OfMessage = true
+		return e
 	case r.code/100 == 4, !d.aboutMail(), demandsLogin(r.code):
 		return channel.Transient(r.key(), r)
 	case r.code/100 == 5:
@@ -73,6 +78,19 @@ func (d *dialogue) obey(r *replyError) error {
 	default:
 		return channel.Transient(r.key(), r)
 	}
+}
+
+// aboutRecipient reports whether a reply to RCPT says that it is the mailbox, and not
+// the server, that takes nothing for now, or that the server wants to see the same
+// client again (greylisting).
+func (r *replyError) aboutRecipient() bool {
+	switch {
+	case r.enhanced == "":
+		return r.code == 450
+	case strings.HasPrefix(r.enhanced, "4.1."), strings.HasPrefix(r.enhanced, "4.2."):
+		return true
+	}
+	return r.enhanced == "4.7.1" && r.code != 421
 }
 
 // aboutMail reports whether a reply judges the mail, and not the session.

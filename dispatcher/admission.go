@@ -150,7 +150,7 @@ func (d *Dispatcher) needs(h history) []need {
 		needs[i].held = needs[i].held || held
 	}
 	if !h.state.Planned {
-		for _, n := range d.planner.Needs(h.ref.Type) {
+		for _, n := range d.planner.Needs(h.ref.Tenant, h.ref.Type) {
 			add(d.ways.of(h.ref.Tenant, n.Channel, n.Providers), n.Held)
 		}
 		return needs

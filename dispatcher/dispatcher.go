@@ -22,7 +22,7 @@ type Planner interface {
 	// Plan returns a *plan.Error for an event that needs an operator.
 	Plan(key event.Key, e event.Envelope) (plan.Plan, error)
 	// Needs returns the channels on which an event of a type may have messages.
-	Needs(typ string) []plan.Need
+	Needs(tenant, typ string) []plan.Need
 	// Providers returns which providers a route's messages of a tenant go to, in order;
 	// nil: as the channel has them.
 	Providers(tenant, route string) []string

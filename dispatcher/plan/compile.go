@@ -21,8 +21,9 @@ import (
 // Planner makes plans by compiled rules.
 type Planner struct {
 	o        Options
-	vars     map[string]string
-	routes   []route
+	base     *ruleset
+	tenants  map[string]*ruleset // of those who have something of their own
+	zones    *zones
 	warnings []string
 	revision string
 
@@ -32,10 +33,11 @@ type Planner struct {
 // route is a compiled Route.
 type route struct {
 	Route
-	pattern                  pattern
-	when, locale, recipients *expression
-	channel                  Channel
-	template                 *template // nil: there is none
+	pattern                            pattern
+	when, locale, timezone, recipients *expression
+	to                                 []any // in the form that recipients yields
+	channel                            Channel
+	template                           *template // nil: there is none
 }
 
 // Revision returns the fingerprint of everything a plan depends on beside the
@@ -49,12 +51,13 @@ type Need struct {
 	Held      bool     // some of them are held, not sent again, when their fate is unknown
 }
 
-// Needs returns the channels on which an event of a type may have messages, in the
-// order of the routes.
-func (p *Planner) Needs(typ string) []Need {
+// Needs returns the channels on which an event of a tenant and type may have messages,
+// in the order of the routes.
+func (p *Planner) Needs(tenant, typ string) []Need {
 	var needs []Need
-	for i := range p.routes {
-		r := &p.routes[i]
+	routes := p.of(tenant).routes
+	for i := range routes {
+		r := &routes[i]
 		if !r.pattern.matches(typ) {
 			continue
 		}
@@ -71,11 +74,9 @@ func (p *Planner) Needs(typ string) []Need {
 
 // Providers returns which providers of its channel a route uses, in order; nil: as
 // the channel has them, or there is no such route.
-func (p *Planner) Providers(_, route string) []string {
-	for i := range p.routes {
-		if p.routes[i].Name == route {
-			return p.routes[i].Providers
-		}
+func (p *Planner) Providers(tenant, route string) []string {
+	if r := p.of(tenant).route(route); r != nil {
+		return r.Providers
 	}
 	return nil
 }
@@ -88,7 +89,7 @@ func (p *Planner) Warnings() []string { return slices.Clone(p.warnings) }
 // templates' folders are at the root of templates, which may be nil. The error
 // is [Problems]: everything that is wrong.
 func Compile(rules Rules, templates fs.FS, o Options) (*Planner, error) {
-	c := compiler{rules: rules, o: o.withDefaults()}
+	c := &compiler{rules: rules, o: o.withDefaults()}
 	if c.rules.DefaultLocale == "" {
 		c.rules.DefaultLocale = "en"
 	}
@@ -96,13 +97,13 @@ func Compile(rules Rules, templates fs.FS, o Options) (*Planner, error) {
 		c.add(Problem{Key: "secret", Text: "is empty: the hashes of recipients need a key"})
 	}
 	if _, err := language.Parse(c.rules.DefaultLocale); err != nil {
-		c.add(Problem{Key: "default_locale", Text: "is not a language tag such as en or pt-BR"})
+		c.add(Problem{Key: "default_locale", Text: noLanguage})
 		c.rules.DefaultLocale = "en" // to look at the rest
 	}
 	c.templates = c.loadTemplates(templates)
-	p := &Planner{o: c.o, vars: maps.Clone(rules.Vars), defaultLocale: c.rules.DefaultLocale}
-	for i := range rules.Routes {
-		p.routes = append(p.routes, c.route(i))
+	p := &Planner{o: c.o, zones: &c.zones, defaultLocale: c.rules.DefaultLocale, base: c.baseRules(), tenants: map[string]*ruleset{}}
+	for _, tenant := range slices.Sorted(maps.Keys(rules.Tenants)) {
+		p.tenants[tenant] = c.overlay(tenant, p.base)
 	}
 	if err := c.problems.err(); err != nil {
 		return nil, err
@@ -116,6 +117,7 @@ type compiler struct {
 	rules     Rules
 	o         Options
 	templates map[string]*template
+	zones     zones
 	problems  Problems
 	warnings  []string
 }
@@ -129,68 +131,79 @@ func (o Options) folder(name ...string) string {
 
 func (p *Planner) folder(name string) string { return p.o.folder(name) }
 
-func (c *compiler) route(i int) route {
-	source := c.rules.Routes[i]
+// route compiles a route, whose keys begin with key.
+func (c *compiler) route(key string, source Route, env types.Map) route {
 	r := route{Route: source}
-	at := func(key, format string, args ...any) {
-		c.add(Problem{Key: fmt.Sprintf("routes[%d].%s", i, key), Route: source.Name, Text: fmt.Sprintf(format, args...)})
+	at := func(name, format string, args ...any) {
+		c.add(Problem{Key: key + "." + name, Route: source.Name, Text: fmt.Sprintf(format, args...)})
 	}
-	c.name(i, at)
 	var err error
 	if r.pattern, err = parsePattern(source.Event); err != nil {
 		at("event", "%v", err)
 	}
-	c.expressions(i, &r)
-	if source.Recipients == "" {
-		at("recipients", "is empty: give an expression such as data.customer.email")
+	c.expressions(key, &r, env)
+	r.to = c.fixed(key+".to", source.To)
+	if source.Recipients == "" && len(source.To) == 0 {
+		at("recipients", "is empty: give an expression such as data.customer.email, or a list of addresses in to")
 	}
 	switch source.OnUnknown {
 	case "", event.Resend, event.Hold:
 	default:
 		at("on_unknown", "%q is neither resend nor hold", source.OnUnknown)
 	}
+	if source.Category != "" && !category.MatchString(source.Category) {
+		at("category", "a category has 1 to 32 of the characters a-z, 0-9, - and _")
+	}
 	known := false
 	if r.channel, known = c.o.Channels[source.Channel]; !known {
 		at("channel", "there is no channel %q: %s", source.Channel, listed("channels", maps.Keys(c.o.Channels)))
 		return r
 	}
-	for j, name := range source.Providers {
-		switch {
-		case !slices.Contains(r.channel.Providers, name):
-			at(fmt.Sprintf("providers[%d]", j), "channel %q has no provider %q: %s", source.Channel, name, listed("providers", slices.Values(r.channel.Providers)))
-		case slices.Contains(source.Providers[:j], name):
-			at(fmt.Sprintf("providers[%d]", j), "%q is there twice", name)
-		}
-	}
+	c.delivery(&r, at)
 	c.words(&r, at)
 	return r
 }
 
-func (c *compiler) name(i int, at func(string, string, ...any)) {
-	name := c.rules.Routes[i].Name
-	if !routeName.MatchString(name) {
-		at("name", "must have 1 to 64 letters, digits, dots, dashes and underscores, and begin with a letter or digit")
-		return
+// delivery checks what depends on the route's channel.
+func (c *compiler) delivery(r *route, at func(string, string, ...any)) {
+	for i, name := range r.Providers {
+		switch {
+		case !slices.Contains(r.channel.Providers, name):
+			at(fmt.Sprintf("providers[%d]", i), "channel %q has no provider %q: %s", r.Channel, name, listed("providers", slices.Values(r.channel.Providers)))
+		case slices.Contains(r.Providers[:i], name):
+			at(fmt.Sprintf("providers[%d]", i), "%q is there twice", name)
+		}
 	}
-	for j, other := range c.rules.Routes[:i] {
-		if other.Name == name {
-			at("name", "routes[%d] has this name already: ids of messages need it to be unique", j)
-			return
+	for i, one := range r.to {
+		address, _, _ := recipient(one)
+		if _, ok := r.channel.Kind.address(address); !ok {
+			at(fmt.Sprintf("to[%d]", i), "is not %s, which channel %q needs", r.channel.Kind.inWords(), r.Channel)
 		}
 	}
 }
 
-func (c *compiler) expressions(i int, r *route) {
-	env := environmentTypes(c.rules.Vars)
-	r.when = c.expression(i, "when", r.When, env, reflect.Bool)
-	r.locale = c.expression(i, "locale", r.Locale, env, reflect.String)
-	r.recipients = c.expression(i, "recipients", r.Recipients, env, reflect.String, reflect.Slice, reflect.Map)
+// name checks the name of a route that comes after others.
+func (c *compiler) name(key, name string, before []Route) {
+	if !routeName.MatchString(name) {
+		c.add(Problem{Key: key + ".name", Route: name, Text: "must have 1 to 64 letters, digits, dots, dashes and underscores, and begin with a letter or digit"})
+		return
+	}
+	if j := slices.IndexFunc(before, func(r Route) bool { return r.Name == name }); j >= 0 {
+		c.add(Problem{Key: key + ".name", Route: name, Text: fmt.Sprintf("routes[%d] has this name already: ids of messages need it to be unique", j)})
+	}
 }
 
-func (c *compiler) expression(i int, key, source string, env types.Map, results ...reflect.Kind) *expression {
-	x, problem := compileExpression(key, source, env, results...)
+func (c *compiler) expressions(key string, r *route, env types.Map) {
+	r.when = c.expression(key, "when", r, r.When, env, reflect.Bool)
+	r.locale = c.expression(key, "locale", r, r.Locale, env, reflect.String)
+	r.timezone = c.expression(key, "timezone", r, r.Timezone, env, reflect.String)
+	r.recipients = c.expression(key, "recipients", r, r.Recipients, env, reflect.String, reflect.Slice, reflect.Map)
+}
+
+func (c *compiler) expression(key, name string, r *route, source string, env types.Map, results ...reflect.Kind) *expression {
+	x, problem := compileExpression(name, source, env, results...)
 	if problem != nil {
-		problem.Key, problem.Route = fmt.Sprintf("routes[%d].%s", i, key), c.rules.Routes[i].Name
+		problem.Key, problem.Route = key+"."+name, r.Name
 		c.add(*problem)
 	}
 	if x != nil {

@@ -38,7 +38,7 @@ routes[2].name (route "twice"): routes[1] has this name already: ids of messages
 routes[2].event (route "twice"): is empty: give a type of event, such as order.placed, order.* or **
 routes[2].when (route "twice"):1:8: unexpected token EOF
 routes[2].locale (route "twice"): yields a number, want a language tag such as de or pt-BR
-routes[2].recipients (route "twice"): is empty: give an expression such as data.customer.email
+routes[2].recipients (route "twice"): is empty: give an expression such as data.customer.email, or a list of addresses in to
 routes[2].on_unknown (route "twice"): "drop" is neither resend nor hold
 routes[2].template (route "twice"): templates/hook has no subject.txt, which channel "mail" needs`, err.Error())
 
@@ -55,7 +55,7 @@ func TestExpressionsAreCheckedAtStart(t *testing.T) {
 		{"a text where a truth value is needed", "when", "tenant", ": yields a text, want true or false"},
 		{"types that cannot be compared", "when", "\ntenant > 5", ":2:8: invalid operation: > (mismatched types string and int)"},
 		{"an address that is not quoted", "recipients", "ops@example.com", ":1:4: unrecognized character: U+0040 '@'"},
-		{"a number where a recipient is needed", "recipients", "1 + 1", ": yields a number, want an address, an object {address, locale} or a list of these"},
+		{"a number where a recipient is needed", "recipients", "1 + 1", ": yields a number, want an address, an object {address, locale, timezone} or a list of these"},
 		{"a clock", "when", "now().Year() == 2030", ":1:1: unknown name now"},
 		{"a zone file", "when", "timezone('UTC') != nil", ":1:1: unknown name timezone"},
 		{"what grows without measure", "when", "repeat('a', 1000000) == ''", ":1:1: unknown name repeat"},

@@ -21,13 +21,14 @@
 //
 // # Expressions
 //
-// when, recipients and locale of a route are expressions of expr-lang over
+// when, recipients, locale and timezone of a route are expressions of expr-lang over
 //
 //	id, source, type, tenant, subject, correlation_id  texts, empty where not given
 //	occurred_at                                        a time, zero where not given; in templates an empty text then
 //	data                                               the payload, see below
 //	extensions                                         texts by CloudEvents extension
 //	vars                                               texts from the configuration
+//	groups                                             lists of recipients from the configuration
 //
 // data is the decoded payload where that is JSON, and its text otherwise. JSON
 // that is not declared as such counts if it is an object or a list. Data that is
@@ -41,7 +42,7 @@
 // file body.json (or .txt, .xml, .html) for what takes a single body. A name
 // with a locale, such as subject.de.txt, is used for recipients who want that
 // language; every locale has all the files. Templates see what expressions see,
-// and besides .locale and .recipient, the address and whatever else the
+// and besides .locale, .timezone and .recipient, the address and whatever else the
 // recipient's object has. A member that is absent is an error, unless asked for
 // with get. Besides what is built into text/template there are
 //

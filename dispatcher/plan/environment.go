@@ -16,10 +16,13 @@ import (
 )
 
 // environmentTypes is what expressions are checked against.
-func environmentTypes(vars map[string]string) types.Map {
-	known := types.Map{}
+func environmentTypes(vars map[string]string, groups map[string][]any) types.Map {
+	known, named := types.Map{}, types.Map{}
 	for name := range vars {
 		known[name] = types.String
+	}
+	for name := range groups {
+		named[name] = types.TypeOf([]any{})
 	}
 	return types.Map{
 		"id": types.String, "source": types.String, "type": types.String, "tenant": types.String,
@@ -28,6 +31,7 @@ func environmentTypes(vars map[string]string) types.Map {
 		dataName:      types.Any,
 		"extensions":  types.TypeOf(map[string]string{}),
 		"vars":        known,
+		"groups":      named,
 		meterName:     types.TypeOf(&meter{}),
 	}
 }
@@ -41,7 +45,7 @@ type environment struct {
 	meter   meter
 }
 
-func newEnvironment(e event.Envelope, vars map[string]string) *environment {
+func newEnvironment(e event.Envelope, vars map[string]string, groups map[string][]any) *environment {
 	env := &environment{event: e}
 	extensions := e.Extensions
 	if extensions == nil {
@@ -50,7 +54,7 @@ func newEnvironment(e event.Envelope, vars map[string]string) *environment {
 	env.values = map[string]any{
 		"id": e.ID, "source": e.Source, "type": e.Type, "tenant": e.Tenant,
 		"subject": e.Subject, "correlation_id": e.CorrelationID, "occurred_at": e.OccurredAt,
-		"extensions": extensions, "vars": vars, meterName: &env.meter,
+		"extensions": extensions, "vars": vars, "groups": groups, meterName: &env.meter,
 	}
 	return env
 }

@@ -63,8 +63,9 @@ func mentions(program *vm.Program, name string) bool {
 // wanted says what the keys' expressions must yield.
 var wanted = map[string]string{
 	"when":       "true or false",
-	"recipients": "an address, an object {address, locale} or a list of these",
+	"recipients": "an address, an object {address, locale, timezone} or a list of these",
 	"locale":     "a language tag such as de or pt-BR",
+	"timezone":   "a name of the IANA database such as Europe/Berlin",
 }
 
 func compileProblem(err error) *Problem {

@@ -36,7 +36,7 @@ const (
 func (d *draft) explain(decisions []event.RouteDecision) {
 	for i := range decisions[:min(len(decisions), maxExplained)] {
 		v := &decisions[i]
-		r := d.route(v.Route)
+		r := d.ruleset.route(v.Route)
 		switch {
 		case r == nil:
 			v.Needed = d.offered()
@@ -45,8 +45,11 @@ func (d *draft) explain(decisions []event.RouteDecision) {
 		case v.Verdict == noRecipient && d.trial != nil:
 			v.Needed = "the test must go to " + r.channel.Kind.inWords()
 		case v.Verdict == noRecipient:
-			v.Needed = "recipients must give " + r.channel.Kind.inWords() + ": " + r.recipients.said
-			v.Missing = r.recipients.missing(d.env)
+			v.Needed = "recipients must give " + r.channel.Kind.inWords()
+			if r.recipients != nil {
+				v.Needed += ": " + r.recipients.said
+				v.Missing = r.recipients.missing(d.env)
+			}
 		case v.Verdict == noTemplate:
 			v.Needed = d.folder(r.Template) + " must have " + r.channel.Kind.files()
 			v.Locales = d.localesOf(r)
@@ -113,7 +116,7 @@ func (k Kind) files() string {
 // wanted one first.
 func (d *draft) localesOf(r *route) []string {
 	locales := []string{d.defaultLocale}
-	wanted, err := r.wantedLocale(d.env)
+	wanted, err := textOf(r.locale, d.env)
 	if name := localeOf(wanted); err == nil && name != "" && name != d.defaultLocale {
 		locales = slices.Insert(locales, 0, name)
 	}

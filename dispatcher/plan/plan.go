@@ -2,7 +2,9 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"tidings/streams/event"
 )
@@ -19,6 +21,7 @@ type Message struct {
 	event.PlannedMessage
 	Address string
 	Content Content
+	Zone    *time.Location // of the recipient
 }
 
 // Content is what a message says. E-mail has Subject and Text or HTML or both,
@@ -52,6 +55,7 @@ const (
 // draft is a plan in the making.
 type draft struct {
 	*Planner
+	*ruleset
 	key      event.Key
 	envelope event.Envelope
 	trial    *trial // nil: a real event
@@ -69,15 +73,16 @@ type choice struct {
 	route  *route
 	target target
 	locale string // wanted by the route
+	zone   *time.Location
 }
 
 // Plan returns the messages of the event e with the key key, or why there are
 // none. The error is an [*Error]. It may be called by several goroutines at once.
 func (p *Planner) Plan(key event.Key, e event.Envelope) (Plan, error) {
-	d := draft{Planner: p, key: key, envelope: e, trial: trialOf(e), taken: map[claim]string{}}
+	d := draft{Planner: p, ruleset: p.of(e.Tenant), key: key, envelope: e, trial: trialOf(e), taken: map[claim]string{}}
 	out := Plan{Fact: event.Planned{Config: p.revision}}
-	for i := range p.routes {
-		r := &p.routes[i]
+	for i := range d.routes {
+		r := &d.routes[i]
 		if !r.pattern.matches(e.Type) || !d.trial.takes(r) {
 			continue
 		}
@@ -129,7 +134,7 @@ func nothing(typ string, decisions []event.RouteDecision) ([]event.RouteDecision
 // consider decides about one route and adds its messages to the draft.
 func (d *draft) consider(r *route) (event.RouteDecision, error) {
 	if d.env == nil {
-		d.env = newEnvironment(d.envelope, d.vars)
+		d.env = newEnvironment(d.envelope, d.vars, d.groups)
 	}
 	decision := event.RouteDecision{Route: r.Name}
 	if r.template == nil && r.Template != "" {
@@ -151,13 +156,9 @@ func (d *draft) consider(r *route) (event.RouteDecision, error) {
 }
 
 func (d *draft) recipients(r *route, decision event.RouteDecision) (event.RouteDecision, error) {
-	value, err := r.recipients.run(d.env)
+	targets, invalid, err := r.targets(d.env, d.o.MaxMessages)
 	if err != nil {
 		return decision, r.fault(err)
-	}
-	targets, invalid, err := r.channel.Kind.targets(value, d.o.MaxMessages)
-	if err != nil {
-		return decision, r.fault(fmt.Errorf("recipients: %w, want %s", err, wanted["recipients"]))
 	}
 	if d.trial != nil {
 		if targets, invalid = d.trial.instead(r.channel.Kind, targets), 0; targets == nil {
@@ -165,11 +166,15 @@ func (d *draft) recipients(r *route, decision event.RouteDecision) (event.RouteD
 			return decision, nil
 		}
 	}
-	locale, err := r.wantedLocale(d.env)
+	locale, err := textOf(r.locale, d.env)
 	if err != nil {
 		return decision, r.fault(err)
 	}
-	others := d.choose(r, targets, locale)
+	zone, err := textOf(r.timezone, d.env)
+	if err != nil {
+		return decision, r.fault(err)
+	}
+	others := d.choose(r, targets, locale, zone)
 	if len(d.chosen) > d.o.MaxMessages {
 		return decision, &Error{event.CauseTooManyRecipients, fmt.Sprintf("route %q: more than %d messages for one event", r.Name, d.o.MaxMessages)}
 	}
@@ -178,7 +183,7 @@ func (d *draft) recipients(r *route, decision event.RouteDecision) (event.RouteD
 
 // choose adds the targets that no other route tells the same. It returns the
 // numbers of the others, by the route that tells them.
-func (d *draft) choose(r *route, targets []target, locale string) (others told) {
+func (d *draft) choose(r *route, targets []target, locale, zone string) (others told) {
 	for _, t := range targets {
 		c := claim{r.Channel, r.Template, event.NormalizeAddress(t.address)}
 		if first, ok := d.taken[c]; ok {
@@ -186,7 +191,7 @@ func (d *draft) choose(r *route, targets []target, locale string) (others told) 
 			continue
 		}
 		d.taken[c] = r.Name
-		d.chosen = append(d.chosen, choice{r, t, locale})
+		d.chosen = append(d.chosen, choice{r, t, locale, d.zones.first(d.zone, t.timezone, zone)})
 	}
 	return others
 }
@@ -206,17 +211,38 @@ func (r *route) condition(env *environment) (bool, error) {
 	}
 }
 
-func (r *route) wantedLocale(env *environment) (string, error) {
-	if r.locale == nil {
+// targets returns the recipients of a route: those that it names, and those that its
+// expression yields.
+func (r *route) targets(env *environment, limit int) ([]target, int, error) {
+	value := any(r.to)
+	if r.recipients != nil {
+		yielded, err := r.recipients.run(env)
+		if err != nil {
+			return nil, 0, err
+		}
+		if value = yielded; len(r.to) > 0 {
+			value = append(slices.Clone(r.to), elements(yielded)...)
+		}
+	}
+	targets, invalid, err := r.channel.Kind.targets(value, limit)
+	if err != nil {
+		err = fmt.Errorf("recipients: %w, want %s", err, wanted["recipients"])
+	}
+	return targets, invalid, err
+}
+
+// textOf evaluates an expression that yields a text; nothing is an empty one.
+func textOf(x *expression, env *environment) (string, error) {
+	if x == nil {
 		return "", nil
 	}
-	switch value, err := r.locale.run(env); value := value.(type) {
+	switch value, err := x.run(env); value := value.(type) {
 	case nil:
 		return "", err
 	case string:
 		return value, err
 	default:
-		return "", r.locale.mismatch(value)
+		return "", x.mismatch(value)
 	}
 }
 
@@ -246,13 +272,21 @@ func (r *route) verdict(d event.RouteDecision, targets int, others told, invalid
 	}
 	switch {
 	case invalid > 0:
-		d.Detail = fmt.Sprintf("%s: %d of its values %s not %s", r.recipients.quoted(), invalid, isAre(invalid), r.channel.Kind.inWords())
+		d.Detail = fmt.Sprintf("%s: %d of its values %s not %s", r.whom(), invalid, isAre(invalid), r.channel.Kind.inWords())
 	case others.count > 0:
 		d.Detail = fmt.Sprintf("route %q tells %d of its recipients the same", others.route, others.count)
 	case targets == 0:
-		d.Detail = r.recipients.quoted() + " gave nothing"
+		d.Detail = r.whom() + " gave nothing"
 	}
 	return d
+}
+
+// whom says where the recipients come from.
+func (r *route) whom() string {
+	if r.recipients == nil {
+		return "to"
+	}
+	return r.recipients.quoted()
 }
 
 func isAre(n int) string {

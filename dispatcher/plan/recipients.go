@@ -10,9 +10,9 @@ import (
 
 // target is one recipient as a route's expression yielded it.
 type target struct {
-	address string         // in the form that is used, see Kind.address
-	locale  string         // as named, or empty
-	object  map[string]any // what templates see as .recipient
+	address          string         // in the form that is used, see Kind.address
+	locale, timezone string         // as named, or empty
+	object           map[string]any // what templates see as .recipient
 }
 
 // targets reads the value of a recipients expression, in its order, each
@@ -43,6 +43,7 @@ func newTarget(address string, object map[string]any) target {
 	seen["address"] = address
 	t := target{address: address, object: seen}
 	t.locale, _ = object["locale"].(string)
+	t.timezone, _ = object["timezone"].(string)
 	return t
 }
 
@@ -81,6 +82,21 @@ func eachRecipient(value any, yield func(address string, object map[string]any) 
 		yield(address, object)
 	}
 	return err
+}
+
+// elements returns a value of recipients as a list.
+func elements(value any) []any {
+	switch value := value.(type) {
+	case []any:
+		return value
+	case []string:
+		list := make([]any, len(value))
+		for i, one := range value {
+			list[i] = one
+		}
+		return list
+	}
+	return []any{value}
 }
 
 func recipient(value any) (address string, object map[string]any, err error) {

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"regexp"
 
 	"tidings/streams/event"
@@ -11,10 +12,39 @@ type Rules struct {
 	// DefaultLocale is the language of template files that name none, and what
 	// recipients get whose language nobody has. Empty means "en".
 	DefaultLocale string `yaml:"default_locale,omitempty" json:"default_locale,omitempty"`
+	// Timezone is the zone of recipients for whom none is given, by its name in the
+	// IANA database. Empty means "UTC".
+	Timezone string `yaml:"timezone,omitempty" json:"timezone,omitempty"`
 	// Vars are texts that expressions and templates see as vars.
 	Vars map[string]string `yaml:"vars,omitempty" json:"vars,omitempty"`
+	// Groups are named lists of recipients, which expressions see as groups: each is
+	// an address, or an object with one, as recipients yields them.
+	Groups map[string][]any `yaml:"groups,omitempty" json:"groups,omitempty"`
 	// Routes are considered in this order. All that match an event are used.
 	Routes []Route `yaml:"routes,omitempty" json:"routes,omitempty"`
+	// Tenants are what is different for the events of some tenants. They stand in a
+	// section of the configuration that has more.
+	Tenants map[string]Overlay `yaml:"-" json:"tenants,omitempty"`
+}
+
+// Overlay is what is different for the events of one tenant. What it leaves out is as
+// for all.
+type Overlay struct {
+	// DefaultLocale is what the tenant's recipients get for whom no language is given,
+	// where a template has it.
+	DefaultLocale string            `yaml:"default_locale,omitempty" json:"default_locale,omitempty"`
+	Timezone      string            `yaml:"timezone,omitempty" json:"timezone,omitempty"`
+	Vars          map[string]string `yaml:"vars,omitempty" json:"vars,omitempty"`     // beside the others, or in the place of one
+	Groups        map[string][]any  `yaml:"groups,omitempty" json:"groups,omitempty"` // the same
+	// Routes change the keys that they have, of the route of the same name. Those of
+	// another name are further routes, after the others.
+	Routes []RouteOverlay `yaml:"routes,omitempty" json:"routes,omitempty"`
+}
+
+// RouteOverlay is a route of one tenant.
+type RouteOverlay struct {
+	Route    `yaml:",inline"`
+	Disabled bool `yaml:"disabled,omitempty" json:"disabled,omitempty"` // the tenant does not have it
 }
 
 // Route says whom a type of event is told, on which channel and in what words.
@@ -34,14 +64,40 @@ type Route struct {
 	// Template is a folder of templates. A webhook without one sends the event as
 	// CloudEvents JSON.
 	Template string `yaml:"template,omitempty" json:"template,omitempty"`
-	// Recipients is an expression that yields an address, an object {address,
-	// locale}, a list of these, or nothing.
-	Recipients string `yaml:"recipients" json:"recipients"`
+	// Recipients is an expression that yields an address, an object {address, locale,
+	// timezone}, a list of these, or nothing.
+	Recipients string `yaml:"recipients,omitempty" json:"recipients"`
+	// To are further recipients, whatever the event says: each is an address, or an
+	// object as Recipients yields it.
+	To []any `yaml:"to,omitempty,flow" json:"to,omitempty"`
 	// Locale is an expression that yields the language of recipients who name
-	// none themselves.
-	Locale string `yaml:"locale,omitempty" json:"locale,omitempty"`
+	// none themselves, and Timezone one that yields their zone.
+	Locale   string `yaml:"locale,omitempty" json:"locale,omitempty"`
+	Timezone string `yaml:"timezone,omitempty" json:"timezone,omitempty"`
+	// Category is what the messages are about, for recipients who want some and not
+	// others: a word such as newsletter. [Critical] ones reach those too who want none.
+	Category string `yaml:"category,omitempty" json:"category,omitempty"`
 	// OnUnknown overrides what the channel does about a message of unknown fate.
 	OnUnknown event.OnUnknown `yaml:"on_unknown,omitempty" json:"on_unknown,omitempty"`
+}
+
+// Critical is the category of messages that somebody gets who has unsubscribed.
+const Critical = "critical"
+
+// over returns a route with what an overlay changes.
+func (r Route) over(o Route) Route {
+	out := o
+	out.Event, out.When = cmp.Or(o.Event, r.Event), cmp.Or(o.When, r.When)
+	out.Channel, out.Template = cmp.Or(o.Channel, r.Channel), cmp.Or(o.Template, r.Template)
+	out.Recipients, out.Locale, out.Timezone = cmp.Or(o.Recipients, r.Recipients), cmp.Or(o.Locale, r.Locale), cmp.Or(o.Timezone, r.Timezone)
+	out.Category, out.OnUnknown = cmp.Or(o.Category, r.Category), cmp.Or(o.OnUnknown, r.OnUnknown)
+	if o.Providers == nil {
+		out.Providers = r.Providers
+	}
+	if o.To == nil {
+		out.To = r.To
+	}
+	return out
 }
 
 // Kind says what the addresses and contents of a channel are like.
@@ -104,5 +160,8 @@ func (o Options) withDefaults() Options {
 	}
 	return o
 }
+
+// category is a word. It is part of links and of headers.
+var category = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}$`)
 
 var routeName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)

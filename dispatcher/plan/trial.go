@@ -57,12 +57,13 @@ func (p *Planner) CheckTest(e event.Envelope) error {
 	if _, ok := p.o.Channels[t.channel]; t.channel != "" && !ok {
 		return fmt.Errorf("there is no channel %q: %s", t.channel, listed("channels", maps.Keys(p.o.Channels)))
 	}
-	if t.route != "" && p.route(t.route) == nil {
-		return p.noRoute(t.route)
+	rules := p.of(e.Tenant)
+	if t.route != "" && rules.route(t.route) == nil {
+		return rules.noRoute(t.route)
 	}
 	matched, kinds := 0, ""
-	for i := range p.routes {
-		r := &p.routes[i]
+	for i := range rules.routes {
+		r := &rules.routes[i]
 		if !t.takes(r) || !r.pattern.matches(e.Type) {
 			continue
 		}
@@ -87,12 +88,13 @@ type Sample struct {
 	File string
 }
 
-// Sample returns what there is for a test of a route. The error says which routes
-// there are.
-func (p *Planner) Sample(name string) (Sample, error) {
-	r := p.route(name)
+// Sample returns what there is for a test of a route of a tenant. The error says which
+// routes there are.
+func (p *Planner) Sample(tenant, name string) (Sample, error) {
+	rules := p.of(tenant)
+	r := rules.route(name)
 	if r == nil {
-		return Sample{}, p.noRoute(name)
+		return Sample{}, rules.noRoute(name)
 	}
 	s := Sample{To: "somebody@example.com"}
 	if r.channel.Kind != Email {
@@ -107,21 +109,6 @@ func (p *Planner) Sample(name string) (Sample, error) {
 	return s, nil
 }
 
-func (p *Planner) noRoute(name string) error {
-	return fmt.Errorf("there is no route %.64q: %s", name, listed("routes", func(yield func(string) bool) {
-		for i := range p.routes {
-			if !yield(p.routes[i].Name) {
-				return
-			}
-		}
-	}))
-}
-
-func (p *Planner) route(name string) *route {
-	for i := range p.routes {
-		if p.routes[i].Name == name {
-			return &p.routes[i]
-		}
-	}
-	return nil
+func (r *ruleset) noRoute(name string) error {
+	return fmt.Errorf("there is no route %.64q: %s", name, listed("routes", r.names))
 }

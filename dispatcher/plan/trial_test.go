@@ -116,18 +116,18 @@ func TestSampleOfARoute(t *testing.T) {
 	}
 	every := mailRoute(func(r *plan.Route) { r.Name, r.Event = "every", "order.*" })
 	p := compile(t, with(`{"name":"Ann"}`), every, mailRoute(), mailRoute(hookRoute))
-	found, err := p.Sample("mail")
+	found, err := p.Sample("acme", "mail")
 	require.NoError(t, err)
 	require.Equal(t, plan.Sample{
 		Type: "order.placed", To: "somebody@example.com", Data: []byte(`{"name":"Ann"}`), File: "templates/greeting/_sample.json",
 	}, found)
-	found, err = p.Sample("every")
+	found, err = p.Sample("acme", "every")
 	require.NoError(t, err)
 	require.Empty(t, found.Type, "it is for several")
-	found, err = p.Sample("hook")
+	found, err = p.Sample("acme", "hook")
 	require.NoError(t, err)
 	require.Equal(t, plan.Sample{Type: "order.placed", To: "https://example.com/"}, found)
-	_, err = p.Sample("x")
+	_, err = p.Sample("acme", "x")
 	require.EqualError(t, err, `there is no route "x": the routes are every, hook, mail`)
 
 	require.Equal(t, compile(t, greeting, mailRoute()).Revision(), compile(t, with("{}"), mailRoute()).Revision())
@@ -137,7 +137,7 @@ func TestSampleOfARoute(t *testing.T) {
 
 func TestTheSamplesOfTheShopFillItsTemplates(t *testing.T) {
 	p := shopPlanner(t)
-	s, err := p.Sample("order-shipped")
+	s, err := p.Sample("acme", "order-shipped")
 	require.NoError(t, err)
 	e := trial("me@shop.example", string(s.Data), event.ExtensionTestRoute, "order-shipped")
 	e.Type = s.Type

@@ -33,11 +33,11 @@ type writer struct {
 
 func (w *writer) message(c choice) (Message, error) {
 	r := c.route
-	m := Message{Address: c.target.address, PlannedMessage: event.PlannedMessage{
+	m := Message{Address: c.target.address, Zone: c.zone, PlannedMessage: event.PlannedMessage{
 		ID:    event.NewMessageID(w.key, r.Name, r.Channel, event.NormalizeAddress(c.target.address)),
 		Route: r.Name, Channel: r.Channel, Template: r.Template,
 		Recipient: event.NewRecipient(w.o.Secret, c.target.address),
-		OnUnknown: r.channel.onUnknown(r.OnUnknown),
+		OnUnknown: r.channel.onUnknown(r.OnUnknown), Category: r.Category,
 	}}
 	if r.template == nil {
 		if w.event == nil {
@@ -46,10 +46,10 @@ func (w *writer) message(c choice) (Message, error) {
 		m.Content = Content{Body: w.event, ContentType: CloudEventType}
 		return m, nil
 	}
-	v := r.template.variants[r.template.locales.choose(c.target.locale, c.locale)]
+	v := r.template.variants[r.template.locales.choose(c.target.locale, c.locale, w.locale)]
 	m.Locale, m.Version = v.locale, v.version
 	var err error
-	m.Content, err = v.write(w.see(v.locale, c.target), w.o.MaxOutput)
+	m.Content, err = v.write(w.see(v.locale, c), w.o.MaxOutput)
 	if w.left -= m.Content.size(); err == nil && w.left < 0 {
 		err = fmt.Errorf("the messages of one event have more than %d bytes", outputs*w.o.MaxOutput)
 	}
@@ -57,12 +57,12 @@ func (w *writer) message(c choice) (Message, error) {
 }
 
 // see returns what a template sees of the event and one recipient.
-func (w *writer) see(locale string, t target) map[string]any {
+func (w *writer) see(locale string, c choice) map[string]any {
 	if w.values == nil {
 		w.values = w.env.forTemplates()
 	}
 	out := maps.Clone(w.values)
-	out["locale"], out["recipient"] = locale, t.object
+	out["locale"], out["timezone"], out["recipient"] = locale, c.zone.String(), c.target.object
 	return out
 }
 

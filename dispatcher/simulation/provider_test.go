@@ -206,7 +206,7 @@ func (planner) Revision() string { return "r1" }
 func (planner) Providers(_, _ string) []string { return nil }
 
 // Needs implements dispatcher.Planner.
-func (planner) Needs(typ string) []plan.Need {
+func (planner) Needs(_, typ string) []plan.Need {
 	needs := []plan.Need{{Channel: hooks}}
 	if strings.Contains(typ, mails) {
 		needs = append(needs, plan.Need{Channel: mails, Held: true})

@@ -76,6 +76,7 @@ type PlannedMessage struct {
 	Locale    string    `json:"locale,omitempty"`
 	Recipient Recipient `json:"recipient"`
 	OnUnknown OnUnknown `json:"on_unknown"`
+	Category  string    `json:"category,omitempty"` // what it is about, for recipients who want some and not others
 }
 
 // TryResult is how one call of a provider ended.

@@ -34,6 +34,7 @@ type Message struct {
 	Locale    string    `json:"locale,omitempty"`
 	Recipient Recipient `json:"recipient"`
 	OnUnknown OnUnknown `json:"on_unknown"`
+	Category  string    `json:"category,omitempty"`
 
 	State MessageState `json:"state"`
 	// Done means that no further try follows in this generation. It tells an

@@ -24,8 +24,8 @@ type Planner interface {
 	CheckTest(e event.Envelope) error
 	// Recipient returns how an address is known in histories.
 	Recipient(address string) event.Recipient
-	// Sample returns what there is for a test of a route.
-	Sample(route string) (plan.Sample, error)
+	// Sample returns what there is for a test of a route of a tenant.
+	Sample(tenant, route string) (plan.Sample, error)
 }
 
 // Test is an event that an operator tries the rules out with.
@@ -152,7 +152,7 @@ func (s *Server) testOf(t Test) (event.Envelope, error) {
 		return event.Envelope{}, unavailable("tests are not available here")
 	}
 	if t.Route != "" {
-		sample, err := s.Planner.Sample(t.Route)
+		sample, err := s.Planner.Sample(cmp.Or(t.Tenant, event.DefaultTenant), t.Route)
 		if err != nil {
 			return event.Envelope{}, problem(http.StatusNotFound, "not-found", err.Error())
 		}

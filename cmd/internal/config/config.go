@@ -67,6 +67,8 @@ type Config struct {
 	MaxWaiting int `yaml:"max_waiting"`
 	// Channels are the ways to send, by the name that routes use.
 	Channels map[string]*Channel `yaml:"channels"`
+	// Tenants are what is different for the events of some tenants, by their names.
+	Tenants map[string]*Tenant `yaml:"tenants,omitempty"`
 	// Suppressions are the recipients who get nothing.
 	Suppressions []Suppression `yaml:"suppressions"`
 	// Templates is the directory of the templates, relative to the file that
@@ -154,6 +156,11 @@ func (p Policy) Total() time.Duration {
 		sum += r.Std()
 	}
 	return sum
+}
+
+// Tenant is what is different for the events of one tenant.
+type Tenant struct {
+	plan.Overlay `yaml:",inline"`
 }
 
 // Suppression is a recipient who gets nothing. Tenant and Channel may be empty,

@@ -46,7 +46,7 @@ func readPage(t *testing.T) (rows map[string]row, text string) {
 }
 
 // isKey tells keys from variables and functions of templates.
-var isKey = regexp.MustCompile(`^[a-z_]+(\[\])?(\.([a-z_]+|<[a-z]+>))*$`)
+var isKey = regexp.MustCompile(`^[a-z_]+(\[\])?(\.([a-z_]+(\[\])?|<[a-z]+>))*$`)
 
 // keysOf calls visit for every key of a struct as it stands in a file: elements
 // of lists are [], and members of maps <name>.
@@ -59,11 +59,14 @@ func keysOf(prefix string, t reflect.Type, visit func(string)) {
 		name, inline := yamlName(f)
 		key := prefix + name
 		switch kind := f.Type.Kind(); {
+		case name == "-":
 		case inline:
 			keysOf(prefix, f.Type, visit)
 		case f.Type == reflect.TypeFor[map[string]*Channel]():
 			keysOf(key+".<name>.", reflect.TypeFor[emailForm](), visit)
 			keysOf(key+".<name>.", reflect.TypeFor[webhookForm](), visit)
+		case f.Type == reflect.TypeFor[map[string]*Tenant]():
+			keysOf(key+".<name>.", reflect.TypeFor[Tenant](), visit)
 		case kind == reflect.Struct:
 			keysOf(key+".", f.Type, visit)
 		case kind == reflect.Map:
@@ -79,10 +82,13 @@ func keysOf(prefix string, t reflect.Type, visit func(string)) {
 var attribute = regexp.MustCompile(`^(amqp\.mapping)\.[a-z_]+\.`)
 
 // rowFor returns the key under which the page has a key. What an entry of sources
-// has of the section amqp is there once.
+// has of the section amqp is there once, and so is what a tenant has of the rules.
 func rowFor(key string) string {
 	if of, ok := strings.CutPrefix(key, "sources[]."); ok && of != "name" {
 		key = "amqp." + of
+	}
+	if of, ok := strings.CutPrefix(key, "tenants.<name>."); ok && of != "routes[].disabled" {
+		key = of
 	}
 	return attribute.ReplaceAllString(key, "$1.<attribute>.")
 }
@@ -108,7 +114,7 @@ func TestPageHasEveryVariable(t *testing.T) {
 	defaults := Default()
 	settable := defaults.leaves()
 	keysOf("", reflect.TypeFor[Config](), func(key string) {
-		if strings.HasPrefix(key, "channels.") || strings.HasPrefix(key, "sources[].") {
+		if strings.HasPrefix(key, "channels.") || strings.HasPrefix(key, "sources[].") || strings.HasPrefix(key, "tenants.") {
 			return // their variables begin with the name of the channel or source
 		}
 		name := Prefix + variable(key)

@@ -104,6 +104,20 @@ func TestLoadValues(t *testing.T) {
 			}},
 		}, c.Rules)
 	})
+	t.Run("tenants have rules of their own", func(t *testing.T) {
+		c, err := load(t, "groups: {oncall: [ops@example.com, {address: eva@example.com, locale: de}]}\n"+
+			"tenants:\n  acme:\n    timezone: Europe/Berlin\n    vars: {shop: ACME}\n    routes:\n"+
+			"      - {name: order, when: data.total > 5, to: [sales@acme.example]}\n      - {name: news, disabled: true}\n")
+		require.NoError(t, err)
+		require.Equal(t, map[string][]any{"oncall": {"ops@example.com", map[string]any{"address": "eva@example.com", "locale": "de"}}}, c.Rules.Groups)
+		require.Equal(t, plan.Overlay{
+			Timezone: "Europe/Berlin", Vars: map[string]string{"shop": "ACME"},
+			Routes: []plan.RouteOverlay{
+				{Route: plan.Route{Name: "order", When: "data.total > 5", To: []any{"sales@acme.example"}}},
+				{Route: plan.Route{Name: "news"}, Disabled: true},
+			},
+		}, c.Tenants["acme"].Overlay)
+	})
 	t.Run("the configuration of the example shop is valid", func(t *testing.T) {
 		c, err := config.Load("../../../examples/shop/tidings.yaml", nil)
 		require.NoError(t, err)

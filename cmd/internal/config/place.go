@@ -46,7 +46,7 @@ func (p *places) walk(key string, node ast.Node) {
 }
 
 // of returns file and line of a key; of one that is missing in an entry of a
-// list or in a channel, those of the entry. It is empty for what the file does
+// list, in a channel or in a tenant, those of the entry. It is empty for what the file does
 // not say.
 func (p *places) of(key string) string {
 	if p == nil {
@@ -55,7 +55,7 @@ func (p *places) of(key string) string {
 	line, found := p.lines[key]
 	for !found {
 		key = key[:max(0, strings.LastIndexByte(key, '.'))]
-		if !strings.HasPrefix(key, "channels.") && !strings.Contains(key, "]") {
+		if !strings.HasPrefix(key, "channels.") && !strings.HasPrefix(key, "tenants.") && !strings.Contains(key, "]") {
 			return ""
 		}
 		line, found = p.lines[key]

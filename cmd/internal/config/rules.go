@@ -25,7 +25,14 @@ func (c Config) compile(secret []byte, folder string) (*plan.Planner, error) {
 			channels[name] = plan.Channel{Kind: plan.Kind(ch.Kind), OnUnknown: event.OnUnknown(ch.Tuning.OnUnknown)}
 		}
 	}
-	return plan.Compile(c.Rules, templatesIn(c.Templates), plan.Options{Secret: secret, Channels: channels, Folder: folder})
+	rules := c.Rules
+	rules.Tenants = map[string]plan.Overlay{}
+	for name, tenant := range c.Tenants {
+		if tenant != nil {
+			rules.Tenants[name] = tenant.Overlay
+		}
+	}
+	return plan.Compile(rules, templatesIn(c.Templates), plan.Options{Secret: secret, Channels: channels, Folder: folder})
 }
 
 // templatesIn returns the directory of templates; none is an empty one.

@@ -182,7 +182,7 @@ func TestPlaces(t *testing.T) {
 			`tidings.yaml:13: routes[0].recipients: route "one": at 1:1 of the expression: unknown name dta`,
 			`tidings.yaml:12: routes[0].channel: route "one": there is no channel "mail": the channels are hook`,
 			`tidings.yaml:18: routes[1].when: route "two": at 1:13 of the expression: unexpected token EOF`,
-			`tidings.yaml:21: routes[2].recipients: route "three": is empty: give an expression such as data.customer.email`,
+			`tidings.yaml:21: routes[2].recipients: route "three": is empty: give an expression such as data.customer.email, or a list of addresses in to`,
 		}, "\n"))
 	})
 	t.Run("what a variable has set is not laid at the door of the file", func(t *testing.T) {

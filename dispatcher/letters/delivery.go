@@ -68,7 +68,13 @@ func (d *Desk) readmit(ctx context.Context, letter event.Letter, at uint64, w Wo
 	if err != nil {
 		return Requeued{}, err
 	}
-	if at, err = d.take(ctx, letter, at, w, read); err != nil {
+	if begunBy(letter, w.Replay) {
+		if done, err := d.goOn(ctx, letter, at, w); err != nil || done.Admitted {
+			return done, err
+		}
+	}
+	taken, at, err := d.take(ctx, letter, at, w, read)
+	if err != nil {
 		return Requeued{}, err
 	}
 	got, err := d.o.Door.Admit(ctx, letter, c)
@@ -76,7 +82,7 @@ func (d *Desk) readmit(ctx context.Context, letter event.Letter, at uint64, w Wo
 		d.putBack(ctx, letter, at)
 		return Requeued{}, err
 	}
-	op := d.operation(letter, at, event.OperationRequeued, w)
+	op := d.operation(taken, at, event.OperationRequeued, w)
 	op.Event, op.Sequence, op.Duplicate, op.Changed = got.Key, got.Sequence, got.Duplicate, c.names()
 	sequence, err := d.finish(ctx, op)
 	if err != nil {
@@ -134,38 +140,67 @@ const takenFor = time.Minute
 // letter is put again with the name on it, on condition that it is the one that was
 // looked at. as is what it is about to come in as, if it is. A name on it that is older
 // than a minute was left behind by a crash.
-func (d *Desk) take(ctx context.Context, l event.Letter, at uint64, w Word, as reading) (uint64, error) {
+func (d *Desk) take(ctx context.Context, l event.Letter, at uint64, w Word, as reading) (event.Letter, uint64, error) {
 	now := d.o.Now().UTC()
-	if l.Edit != nil && now.Sub(l.Edit.At) < takenFor {
-		return 0, &ConflictError{Key: l.Key, Standing: fmt.Sprintf(
+	if l.Edit != nil && now.Sub(l.Edit.At) < takenFor && !begunBy(l, w.Replay) {
+		return l, 0, &ConflictError{Key: l.Key, Standing: fmt.Sprintf(
 			"%s has begun to do something about it at %s", l.Edit.Operator, l.Edit.At.Format(time.RFC3339))}
 	}
 	if err := d.finishLeft(ctx, l, at); err != nil {
-		return 0, err
+		return l, 0, err
 	}
-	l.Edit = &event.LetterEdit{Operator: w.Operator, Reason: w.Reason, At: now, Tenant: as.envelope.Tenant, Event: as.key}
-	return d.replace(ctx, l, at)
+	l.Edit = &event.LetterEdit{Operator: w.Operator, Reason: w.Reason, Replay: w.Replay, At: now, Tenant: as.envelope.Tenant, Event: as.key}
+	at, err := d.replace(ctx, l, at)
+	return l, at, err
+}
+
+// begunBy reports whether a replay plan has begun to do something about a delivery. It
+// carries out one letter after the other in one process, so it was cut off.
+func begunBy(l event.Letter, replay string) bool {
+	return replay != "" && l.Edit != nil && l.Edit.Replay == replay
+}
+
+// goOn notes what a replay plan had done before it was cut off, if the delivery came in.
+func (d *Desk) goOn(ctx context.Context, l event.Letter, at uint64, w Word) (Requeued, error) {
+	op, came, err := d.left(ctx, l, at, w)
+	if err != nil || !came {
+		return Requeued{}, err
+	}
+	sequence, err := d.finish(ctx, op)
+	return Requeued{Event: event.Ref{Tenant: l.Edit.Tenant, Key: op.Event, Sequence: op.Sequence}, Sequence: sequence, Admitted: true, Already: true}, err
 }
 
 // finishLeft notes what a process that died had done: the delivery came in as an event
 // that has a history by now, and that was not in the audit. Whoever finds it gets a
 // *[ConflictError]. Noted twice, it counts once.
 func (d *Desk) finishLeft(ctx context.Context, l event.Letter, at uint64) error {
-	if l.Edit == nil || l.Edit.Event == "" {
+	if l.Edit == nil {
 		return nil
 	}
-	came, err := d.end(ctx, l.Edit.Tenant, l.Edit.Event)
-	if err != nil || came.seq == 0 {
+	op, came, err := d.left(ctx, l, at, Word{Operator: l.Edit.Operator, Reason: l.Edit.Reason, Replay: l.Edit.Replay})
+	if err != nil || !came {
 		return err
 	}
-	op := d.operation(l, at, event.OperationRequeued, Word{Operator: l.Edit.Operator, Reason: l.Edit.Reason})
-	op.ID = string(event.NewKey("left", string(l.Key), l.Edit.At.Format(time.RFC3339Nano)))
-	op.Event, op.Sequence = l.Edit.Event, came.ref.Sequence
 	if _, err := d.finish(ctx, op); err != nil {
 		return err
 	}
 	return &ConflictError{Key: l.Key, Standing: fmt.Sprintf(
 		"%s had it taken in as event %s at %s, and that is noted now", l.Edit.Operator, l.Edit.Event, l.Edit.At.Format(time.RFC3339))}
+}
+
+// left returns the entry of what was done about a delivery by whose name is on it, and
+// whether it was: the event that it was to become has a history.
+func (d *Desk) left(ctx context.Context, l event.Letter, at uint64, w Word) (op event.Operation, came bool, err error) {
+	if l.Edit.Event == "" {
+		return op, false, nil
+	}
+	e, err := d.end(ctx, l.Edit.Tenant, l.Edit.Event)
+	if err != nil || e.seq == 0 {
+		return op, false, err
+	}
+	op = d.operation(l, at, event.OperationRequeued, w)
+	op.Event, op.Sequence = l.Edit.Event, e.ref.Sequence
+	return op, true, nil
 }
 
 // putBack has a letter as it was before something was begun about it that came to
@@ -178,9 +213,11 @@ func (d *Desk) putBack(ctx context.Context, l event.Letter, at uint64) {
 	}
 }
 
+// operation is the audit entry of what is done about a letter with a name on it. Of one
+// name it is the same entry, whoever writes it.
 func (d *Desk) operation(l event.Letter, at uint64, action event.OperationAction, w Word) event.Operation {
 	return event.Operation{
-		ID: event.NewNonce(), Schema: event.Schema, Kind: event.KindOperation, At: d.o.Now().UTC(), Tenant: l.Tenant,
+		ID: string(event.NewKey("operation", string(l.Key), l.Edit.At.Format(time.RFC3339Nano))), Schema: event.Schema, Kind: event.KindOperation, At: d.o.Now().UTC(), Tenant: l.Tenant,
 		Action: action, Operator: w.Operator, Reason: w.Reason, Replay: w.Replay,
 		Letter: event.OperationLetter{Key: l.Key, Sequence: at, Cause: l.Cause},
 	}
@@ -202,11 +239,11 @@ func (d *Desk) finish(ctx context.Context, op event.Operation) (uint64, error) {
 
 // discardDelivery is discard of what has no history.
 func (d *Desk) discardDelivery(ctx context.Context, l event.Letter, at uint64, w Word) (Discarded, error) {
-	at, err := d.take(ctx, l, at, w, reading{})
+	taken, at, err := d.take(ctx, l, at, w, reading{})
 	if err != nil {
 		return Discarded{}, err
 	}
-	sequence, err := d.finish(ctx, d.operation(l, at, event.OperationDiscarded, w))
+	sequence, err := d.finish(ctx, d.operation(taken, at, event.OperationDiscarded, w))
 	if errors.Is(err, streams.ErrFull) { // nothing was done
 		d.putBack(ctx, l, at)
 	}

@@ -302,3 +302,35 @@ func TestADeliveryThatCameInBeforeACrashIsNotDealtWithTwice(t *testing.T) {
 		})
 	}
 }
+
+func TestAReplayPlanGoesOnWithADeliveryWhereItWasCutOff(t *testing.T) {
+	mass := letters.Word{Operator: "ann", Replay: "plan1"}
+	for name, dispatched := range map[string]bool{"before anybody worked on the event": false, "after the event had ended": true} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			o := r.options(r.log.DeadLetters)
+			o.Outcomes = brokenOutcomes{r.log.Outcomes}
+			target := r.delivery(`{"id":"1"}`)
+			_, err := letters.New(o).Requeue(t.Context(), target, mass)
+			require.ErrorIs(t, err, errBroken, "as if the process had died here")
+			letter, _, err := r.log.DeadLetters.Get(t.Context(), "acme", target.Key)
+			require.NoError(t, err)
+			if dispatched {
+				r.dispatch()
+				r.reaches(letter.Edit.Event, 0, event.PhaseSettled)
+			}
+
+			done, err := letters.New(r.options(r.log.DeadLetters)).Requeue(t.Context(), target, mass)
+			require.NoError(t, err)
+			require.True(t, done.Admitted)
+			require.Equal(t, letter.Edit.Event, done.Event.Key)
+			r.noLetter(target.Key)
+			ops := r.operations()
+			require.Len(t, ops, 1)
+			require.Equal(t, "plan1", ops[0].Replay)
+			info, err := r.log.Events.Info(t.Context())
+			require.NoError(t, err)
+			require.EqualValues(t, 1, info.Messages, "it came in once")
+		})
+	}
+}

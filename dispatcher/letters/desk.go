@@ -112,13 +112,14 @@ type Target struct {
 
 const anotherLetter = "it is another letter than the one that was looked at"
 
-// letter returns the letter that is meant, and its sequence.
-func (d *Desk) letter(ctx context.Context, t Target) (event.Letter, uint64, error) {
+// letter returns the letter that is meant, and its sequence. One that a replay plan has
+// put its name on is the one that it looked at.
+func (d *Desk) letter(ctx context.Context, t Target, replay string) (event.Letter, uint64, error) {
 	letter, at, err := d.o.Letters.Get(ctx, t.Tenant, t.Key)
 	if err != nil {
 		return event.Letter{}, 0, fmt.Errorf("read the dead letter: %w", err)
 	}
-	if t.Sequence != 0 && t.Sequence != at {
+	if t.Sequence != 0 && t.Sequence != at && !begunBy(letter, replay) {
 		err := d.conflict(ctx, letter.Tenant, letter.Key, anotherLetter)
 		if c, ok := errors.AsType[*ConflictError](err); ok {
 			c.Changed = true

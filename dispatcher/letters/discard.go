@@ -36,7 +36,7 @@ func (d *Desk) Discard(ctx context.Context, t Target, w Word) (Discarded, error)
 }
 
 func (d *Desk) discard(ctx context.Context, t Target, w Word) (Discarded, error) {
-	letter, at, err := d.letter(ctx, t)
+	letter, at, err := d.letter(ctx, t, "")
 	if err != nil {
 		return Discarded{}, err
 	}

@@ -38,7 +38,7 @@ func (d *Desk) edit(ctx context.Context, t Target, w Word, c Change) (Requeued, 
 	if err := w.check(); err != nil {
 		return Requeued{}, err
 	}
-	letter, at, err := d.letter(ctx, t)
+	letter, at, err := d.letter(ctx, t, "")
 	if err != nil {
 		return Requeued{}, err
 	}

@@ -87,7 +87,7 @@ func (d *Desk) Preview(ctx context.Context, t Target, c Change) (Preview, error)
 }
 
 func (d *Desk) preview(ctx context.Context, t Target, c Change) (Preview, error) {
-	letter, _, err := d.letter(ctx, t)
+	letter, _, err := d.letter(ctx, t, "")
 	if err != nil {
 		return Preview{}, err
 	}

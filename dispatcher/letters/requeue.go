@@ -53,7 +53,7 @@ func (d *Desk) Requeue(ctx context.Context, t Target, w Word) (Requeued, error) 
 }
 
 func (d *Desk) requeue(ctx context.Context, t Target, w Word) (Requeued, error) {
-	letter, at, err := d.letter(ctx, t)
+	letter, at, err := d.letter(ctx, t, w.Replay)
 	if err != nil {
 		return Requeued{}, err
 	}

@@ -48,6 +48,7 @@ type Replayer struct {
 
 	mu      sync.Mutex
 	running map[string]context.CancelFunc
+	making  map[string]bool // plans whose letters are being written down here
 }
 
 // New returns a replayer. It does nothing before Run.
@@ -61,7 +62,7 @@ func New(o Options) *Replayer {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Replayer{o: o, begun: make(chan string, 64), running: map[string]context.CancelFunc{}}
+	return &Replayer{o: o, begun: make(chan string, 64), running: map[string]context.CancelFunc{}, making: map[string]bool{}}
 }
 
 // Errors of making and stopping plans.
@@ -80,7 +81,7 @@ const listed = 1000
 
 // Create makes a plan of the given letters, in their order, and begins it. order's
 // count of letters is set here. It returns [ErrOrder], or an error of the log, after
-// which the plan may exist and never starts.
+// which the plan may exist and never starts: the next process ends it.
 func (r *Replayer) Create(ctx context.Context, order event.ReplayOrder, of []event.ReplayLetter) (State, error) {
 	if err := checkOrder(order, of); err != nil {
 		return State{}, err
@@ -88,6 +89,7 @@ func (r *Replayer) Create(ctx context.Context, order event.ReplayOrder, of []eve
 	id := event.NewNonce()
 	order.Letters = len(of)
 	p := &plan{Replayer: r, state: State{ID: id}}
+	defer r.beginMaking(id)()
 	if err := p.append(ctx, event.Replay{Step: event.ReplayCreated, Order: &order}); err != nil {
 		return State{}, err
 	}
@@ -102,6 +104,20 @@ func (r *Replayer) Create(ctx context.Context, order event.ReplayOrder, of []eve
 	case <-ctx.Done():
 		return p.state, ctx.Err() // the next process goes on with it
 	}
+}
+
+// beginMaking says that a plan is being made here until done is called.
+func (r *Replayer) beginMaking(id string) (done func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.making[id] = true
+	return func() { r.mu.Lock(); delete(r.making, id); r.mu.Unlock() }
+}
+
+func (r *Replayer) isMaking(id string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.making[id]
 }
 
 func checkOrder(o event.ReplayOrder, of []event.ReplayLetter) error {
@@ -200,7 +216,7 @@ func (r *Replayer) Run(ctx context.Context) error {
 	}
 }
 
-// resume begins what is not over.
+// resume begins what is not over, and ends what was never made whole.
 func (r *Replayer) resume(ctx context.Context) {
 	var plans []State
 	r.until(ctx, "list the replay plans", func() (err error) {
@@ -208,13 +224,35 @@ func (r *Replayer) resume(ctx context.Context) {
 		return err
 	})
 	for _, p := range plans {
-		if p.Phase == Running {
+		switch p.Phase {
+		case Running:
 			select {
 			case r.begun <- p.ID:
 			case <-ctx.Done():
 			}
+		case Listing:
+			r.abandon(ctx, p.ID)
+		case Stopped, Ended:
 		}
 	}
+}
+
+// abandon ends a plan of a process that died, or lost the log, before it had written down
+// which letters it has: nothing was done for it, and nobody knows the rest of them.
+func (r *Replayer) abandon(ctx context.Context, id string) {
+	if r.isMaking(id) {
+		return
+	}
+	r.until(ctx, "end "+id, func() error {
+		p, err := r.load(ctx, id)
+		if err != nil || p.state.Phase != Listing {
+			return err
+		}
+		return p.append(ctx, event.Replay{
+			Step:   event.ReplayStopped,
+			Reason: fmt.Sprintf("it was cut off when %d of its %d letters were written down, and has done nothing: make it again", len(p.state.letters), p.state.Order.Letters),
+		})
+	})
 }
 
 // until repeats a step until it succeeds or ctx is done, and reports which.

@@ -236,6 +236,44 @@ func TestAPlanGoesOnAfterACrash(t *testing.T) {
 	}
 }
 
+func TestAPlanThatWasCutOffWhileItWasMadeIsStoppedAndSaysSo(t *testing.T) {
+	r := newRig(t, 2)
+	ctx, cut := context.WithCancel(t.Context())
+	defer cut()
+	log := &cutOff{Outcomes: r.log.Outcomes, after: 1, cut: cut}
+	first := replay.New(replay.Options{Log: log, Desk: r.desk})
+	_, err := first.Create(ctx, order(), r.letters)
+	require.ErrorIs(t, err, context.Canceled)
+	plans, err := first.List(t.Context())
+	require.NoError(t, err)
+	require.Len(t, plans, 1)
+	require.Equal(t, replay.Listing, plans[0].Phase)
+
+	second := r.replayer(r.desk)
+	streamstest.Run(t, second.Run)
+	end := r.over(second, plans[0].ID)
+	require.Equal(t, replay.Stopped, end.Phase)
+	require.Equal(t, "it was cut off when 0 of its 2 letters were written down, and has done nothing: make it again", end.Reason)
+	for _, key := range r.keys {
+		require.Equal(t, event.PhaseDead, r.state(key).Phase)
+	}
+}
+
+// cutOff is a log that is lost after so many entries.
+type cutOff struct {
+	*streams.Outcomes
+	after int
+	cut   context.CancelFunc
+}
+
+func (c *cutOff) AppendReplay(ctx context.Context, e event.Replay, after uint64) (uint64, error) {
+	if c.after--; c.after < 0 {
+		c.cut()
+		return 0, ctx.Err()
+	}
+	return c.Outcomes.AppendReplay(ctx, e, after)
+}
+
 func TestAnOperatorStopsAPlan(t *testing.T) {
 	r := newRig(t, 3)
 	r.down.Store(false)

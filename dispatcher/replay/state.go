@@ -12,7 +12,7 @@ type Phase string
 
 // The phases.
 const (
-	Listing Phase = "listing" // its letters are being written down; left so by a crash, it never starts
+	Listing Phase = "listing" // its letters are being written down; left so by a crash, it never starts, and is stopped
 	Running Phase = "running"
 	Stopped Phase = "stopped"
 	Ended   Phase = "ended"

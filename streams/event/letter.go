@@ -57,6 +57,8 @@ type LetterEdit struct {
 	// history, it did.
 	Tenant string `json:"tenant,omitempty"`
 	Event  Key    `json:"event,omitempty"`
+	// Replay is the plan that was about to do it, if it was one.
+	Replay string `json:"replay,omitempty"`
 }
 
 // Payload returns the payload of that digest, which is the letter's own or an

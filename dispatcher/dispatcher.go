@@ -51,7 +51,7 @@ type Options struct {
 	Consume streams.ConsumeOptions
 	// Tried is told how each call ended and how long it took; it returns at once.
 	// nil: nobody.
-	Tried func(channel string, result event.TryResult, took time.Duration)
+	Tried func(channel, provider string, result event.TryResult, took time.Duration)
 	// Paused says why nothing may be begun although there is work, or "". It is
 	// asked before every step, also to end the pause. Nil: never.
 	Paused func() string
@@ -76,7 +76,7 @@ type Dispatcher struct {
 	settleWithin time.Duration // for recording results once the process stops
 	appendWithin time.Duration // for an append that is under way then, and for putting a claim back
 	paused       func() string
-	tried        func(string, event.TryResult, time.Duration)
+	tried        func(channel, provider string, result event.TryResult, took time.Duration)
 	now          func() time.Time
 	logger       *slog.Logger
 	steady       bool
@@ -120,7 +120,7 @@ func (d *Dispatcher) setDefaults(o Options) {
 		d.suppressions = SuppressionList(nil)
 	}
 	if d.tried = o.Tried; d.tried == nil {
-		d.tried = func(string, event.TryResult, time.Duration) {}
+		d.tried = func(string, string, event.TryResult, time.Duration) {}
 	}
 	if d.paused = o.Paused; d.paused == nil {
 		d.paused = func() string { return "" }

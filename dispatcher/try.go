@@ -228,7 +228,7 @@ func (w *work) call(ctx context.Context, s *seat, p *provider, m event.Message, 
 		fact.Via = p.Name
 	}
 	p.said(&fact, after, trial)
-	w.tried(m.Channel, result, fact.Ended.Sub(started))
+	w.tried(m.Channel, p.Name, result, fact.Ended.Sub(started))
 	if after > 0 {
 		fact.RetryAfter = fact.Ended.Add(after)
 	}

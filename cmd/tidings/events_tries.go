@@ -33,7 +33,7 @@ func (c *cli) showTries(ctx context.Context, id, tenant string) error {
 	if c.json {
 		return c.printJSON(api.MessagePage{Items: append([]api.MessageTries{}, all...)})
 	}
-	return c.table([]string{"MESSAGE", "CHANNEL", "RECIPIENT", "ROUND", "TRY", "STARTED", "TOOK", "RESULT", "CODE"}, tryRows(all))
+	return c.table([]string{"MESSAGE", "CHANNEL", "RECIPIENT", "ROUND", "TRY", "STARTED", "TOOK", "RESULT", "CODE", "VIA"}, tryRows(all))
 }
 
 func tryRows(messages []api.MessageTries) [][]string {

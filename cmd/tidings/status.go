@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/dustin/go-humanize"
@@ -54,8 +55,7 @@ func (c *cli) printStatus(s api.Status) error {
 	if err := c.section(head, sources(s.Sources)); err != nil {
 		return err
 	}
-	head = []string{"CHANNEL", "BREAKER", "SINCE", "CODE", "CALLS", "OF", "IN HAND", "ASIDE", "THROTTLED"}
-	if err := c.section(head, channels(s.Dispatcher.Channels)); err != nil {
+	if err := c.section(channels(s.Dispatcher.Channels)); err != nil {
 		return err
 	}
 	if err := c.section([]string{"LEDGER", "COUNT"}, counts(s.Ledger)); err != nil {
@@ -107,15 +107,29 @@ func sources(all []api.Source) [][]string {
 	return rows
 }
 
-func channels(all []api.Channel) [][]string {
-	var rows [][]string
-	for _, s := range all {
-		rows = append(rows, []string{
-			s.Channel, string(s.Breaker), clock(s.Since), s.Code, strconv.Itoa(s.Calls), strconv.Itoa(s.Concurrency),
-			strconv.Itoa(s.InHand), strconv.Itoa(s.Aside), strconv.FormatUint(s.Throttled, 10),
-		})
+// channels returns a row for each channel, and one for each provider where there are
+// several. Where no channel has several nor a tenant any, nothing is said of either.
+func channels(all []api.Channel) (head []string, rows [][]string) {
+	plain := !slices.ContainsFunc(all, func(s api.Channel) bool { return s.Tenant != "" || len(s.Providers) > 1 })
+	row := func(cells ...string) {
+		if plain {
+			cells = slices.Delete(cells, 1, 3)
+		}
+		rows = append(rows, cells)
 	}
-	return rows
+	row("CHANNEL", "TENANT", "PROVIDER", "BREAKER", "SINCE", "CODE", "CALLS", "OF", "IN HAND", "ASIDE", "THROTTLED")
+	for _, s := range all {
+		row(s.Channel, s.Tenant, "", string(s.Breaker), clock(s.Since), s.Code, strconv.Itoa(s.Calls), strconv.Itoa(s.Concurrency),
+			strconv.Itoa(s.InHand), strconv.Itoa(s.Aside), strconv.FormatUint(s.Throttled, 10))
+		if len(s.Providers) < 2 {
+			continue
+		}
+		for _, p := range s.Providers {
+			row(s.Channel, s.Tenant, p.Provider, string(p.Breaker), clock(p.Since), p.Code, strconv.Itoa(p.Calls), strconv.Itoa(p.Concurrency),
+				"", "", strconv.FormatUint(p.Throttled, 10))
+		}
+	}
+	return rows[0], rows[1:]
 }
 
 func counts(n api.Counts) [][]string {

@@ -237,7 +237,7 @@ func (a *App) runOnLog(ctx context.Context, cancel context.CancelFunc) error {
 // workParts makes the parts that take work: they stop first.
 func (a *App) workParts(log *streams.Log, projection *projector.Projector) ([]func(context.Context) error, error) {
 	d, err := dispatcher.New(dispatcher.Options{
-		Log: log, Owner: a.dir.owner, Planner: a.out.planner, Channels: a.out.channels,
+		Log: log, Owner: a.dir.owner, Planner: a.out.planner, Channels: a.out.channels, Tenants: a.out.tenants,
 		Suppressions: a.out.suppressions, Staleness: a.Config.Staleness.Std(),
 		Crashes: a.Config.Policy.Crashes, MaxWaiting: a.Config.MaxWaiting, Logger: a.Logger,
 		Tried:  a.metrics.Tried,

@@ -60,15 +60,27 @@ func ofStatus(s dispatcher.Status) api.Part {
 // unready: all else moves, and another process would not get through either.
 func shut(s dispatcher.Status) string {
 	var all []string
-	for _, c := range s.Channels {
-		if c.Breaker == dispatcher.BreakerClosed {
-			continue
-		}
+	say := func(what string, limited bool, since time.Time, code string) string {
 		why := "does not get through"
-		if c.RateLimited {
+		if limited {
 			why = "is rate limited by its provider"
 		}
-		all = append(all, fmt.Sprintf("channel %q %s since %s (%s), and %d events wait for it", c.Channel, why, c.Since.UTC().Format(time.RFC3339), cmp.Or(c.Code, "not tried yet"), c.Aside))
+		return fmt.Sprintf("%s %s since %s (%s)", what, why, since.UTC().Format(time.RFC3339), cmp.Or(code, "not tried yet"))
+	}
+	for _, c := range s.Channels {
+		name := fmt.Sprintf("channel %q", c.Channel)
+		if c.Tenant != "" {
+			name += fmt.Sprintf(" of tenant %q", c.Tenant)
+		}
+		if c.Breaker != dispatcher.BreakerClosed {
+			all = append(all, say(name, c.RateLimited, c.Since, c.Code)+fmt.Sprintf(", and %d events wait for it", c.Aside))
+			continue
+		}
+		for _, p := range c.Providers {
+			if p.Breaker != dispatcher.BreakerClosed {
+				all = append(all, say(fmt.Sprintf("provider %q of %s", p.Provider, name), p.RateLimited, p.Since, p.Code)+", and others take its messages")
+			}
+		}
 	}
 	return strings.Join(all, "; ")
 }

@@ -20,6 +20,7 @@ import (
 type outlets struct {
 	planner      *plan.Planner
 	channels     map[string]dispatcher.Channel
+	tenants      map[string]dispatcher.Tenant
 	suppressions dispatcher.SuppressionList
 	closers      []io.Closer
 }
@@ -29,20 +30,20 @@ func newOutlets(c config.Config, dir *directory, logger *slog.Logger) (outlets, 
 	if err != nil {
 		return outlets{}, err
 	}
-	o := outlets{channels: map[string]dispatcher.Channel{}}
+	o := outlets{channels: map[string]dispatcher.Channel{}, tenants: map[string]dispatcher.Tenant{}}
 	for name, ch := range c.Channels {
-		sender, err := newSender(*ch)
-		if err != nil {
+		if o.channels[name], err = o.channel(name, ch, c.Policy); err != nil {
 			return o, errors.Join(fmt.Errorf("channels.%s: %w", name, err), o.close())
 		}
-		if closer, ok := sender.(io.Closer); ok {
-			o.closers = append(o.closers, closer)
+	}
+	for tenant, t := range c.Tenants {
+		own := dispatcher.Tenant{Channels: map[string]dispatcher.Channel{}}
+		for name, ch := range t.Channels {
+			if own.Channels[name], err = o.channel(name, &ch.Channel, c.Policy); err != nil {
+				return o, errors.Join(fmt.Errorf("tenants.%s.channels.%s: %w", tenant, name, err), o.close())
+			}
 		}
-		policy := policyOf(c.Policy, ch.Tuning)
-		if ch.Email != nil && policy.Concurrency == 0 {
-			policy.Concurrency = mailConnections
-		}
-		o.channels[name] = dispatcher.Channel{Sender: sender, Policy: policy}
+		o.tenants[tenant] = own
 	}
 	for _, s := range c.Suppressions {
 		o.suppressions = append(o.suppressions, dispatcher.Suppression{
@@ -57,6 +58,34 @@ func newOutlets(c config.Config, dir *directory, logger *slog.Logger) (outlets, 
 		logger.Warn(w)
 	}
 	return o, nil
+}
+
+// channel makes the senders of a channel, one for each provider.
+func (o *outlets) channel(name string, ch *config.Channel, base config.Policy) (dispatcher.Channel, error) {
+	c := dispatcher.Channel{Policy: channelPolicy(base, ch)}
+	providers := ch.Providers
+	if len(providers) == 0 {
+		providers = []*config.Override{{Name: name, Channel: *ch}}
+	}
+	for _, p := range providers {
+		sender, err := newSender(p.Channel)
+		if err != nil {
+			return c, err
+		}
+		if closer, ok := sender.(io.Closer); ok {
+			o.closers = append(o.closers, closer)
+		}
+		c.Providers = append(c.Providers, dispatcher.Provider{Name: p.Name, Sender: sender, Policy: channelPolicy(base, &p.Channel)})
+	}
+	return c, nil
+}
+
+func channelPolicy(base config.Policy, ch *config.Channel) dispatcher.Policy {
+	policy := policyOf(base, ch.Tuning)
+	if ch.Email != nil && policy.Concurrency == 0 {
+		policy.Concurrency = mailConnections
+	}
+	return policy
 }
 
 // mailConnections is how many connections a mail server gets at a time: servers

@@ -22,6 +22,9 @@ type Channel struct {
 	Tuning  Tuning
 	Email   *Email
 	Webhook *Webhook
+	// Providers are asked in this order. None: the channel itself is the one, under
+	// its own name.
+	Providers []*Override
 }
 
 // Tuning changes the policy for one channel. What is zero is taken from the
@@ -85,11 +88,15 @@ type (
 		Kind   string `yaml:"kind"`
 		Tuning `yaml:",inline"`
 		Email  `yaml:",inline"`
+
+		Providers []*Override `yaml:"providers,omitempty"`
 	}
 	webhookForm struct {
 		Kind    string `yaml:"kind"`
 		Tuning  `yaml:",inline"`
 		Webhook `yaml:",inline"`
+
+		Providers []*Override `yaml:"providers,omitempty"`
 	}
 )
 
@@ -103,31 +110,42 @@ func (c *Channel) UnmarshalYAML(unmarshal func(any) error) error {
 	if keys["kind"] == nil {
 		return &yaml.SyntaxError{Message: "the channel has no kind: it is email or webhook", Token: all.GetToken()}
 	}
-	switch kind := keys["kind"].GetToken(); kind.Value {
-	case KindEmail:
-		var f emailForm
-		err := unmarshal(&f)
-		*c = Channel{Kind: f.Kind, Tuning: f.Tuning, Email: &f.Email}
-		return err
-	case KindWebhook:
-		var f webhookForm
-		err := unmarshal(&f)
-		*c = Channel{Kind: f.Kind, Tuning: f.Tuning, Webhook: &f.Webhook}
-		return err
-	default:
+	kind := keys["kind"].GetToken()
+	if kind.Value != KindEmail && kind.Value != KindWebhook {
 		return &yaml.SyntaxError{Message: fmt.Sprintf("unknown kind %q: it is email or webhook", kind.Value), Token: kind}
 	}
+	*c = Channel{Kind: kind.Value}
+	form, take := c.form()
+	err := unmarshal(form)
+	take()
+	return err
+}
+
+// form returns the section of the channel as it stands in a file, and what takes over
+// what was read into it.
+func (c *Channel) form() (form any, take func()) {
+	switch c.Kind {
+	case KindEmail:
+		f := &emailForm{Kind: c.Kind, Tuning: c.Tuning, Email: value(c.Email), Providers: c.Providers}
+		return f, func() { c.Tuning, c.Email, c.Providers = f.Tuning, &f.Email, f.Providers }
+	case KindWebhook:
+		f := &webhookForm{Kind: c.Kind, Tuning: c.Tuning, Webhook: value(c.Webhook), Providers: c.Providers}
+		return f, func() { c.Tuning, c.Webhook, c.Providers = f.Tuning, &f.Webhook, f.Providers }
+	}
+	return &map[string]string{"kind": c.Kind}, func() {}
+}
+
+func value[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
+	}
+	return v
 }
 
 // MarshalYAML implements yaml.InterfaceMarshaler.
 func (c Channel) MarshalYAML() (any, error) {
-	switch {
-	case c.Email != nil:
-		return emailForm{Kind: c.Kind, Tuning: c.Tuning, Email: *c.Email}, nil
-	case c.Webhook != nil:
-		return webhookForm{Kind: c.Kind, Tuning: c.Tuning, Webhook: *c.Webhook}, nil
-	}
-	return map[string]string{"kind": c.Kind}, nil
+	form, _ := c.form()
+	return form, nil
 }
 
 // Policy returns the policy of the channel: base, changed by its tuning.

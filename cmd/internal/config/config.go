@@ -161,6 +161,9 @@ func (p Policy) Total() time.Duration {
 // Tenant is what is different for the events of one tenant.
 type Tenant struct {
 	plan.Overlay `yaml:",inline"`
+	// Channels give keys that take the place of those of the channel of that name: the
+	// tenant has a sender of its own.
+	Channels map[string]*Override `yaml:"channels,omitempty"`
 }
 
 // Suppression is a recipient who gets nothing. Tenant and Channel may be empty,

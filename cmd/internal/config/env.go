@@ -52,7 +52,7 @@ func (c *Config) loadEnv(environ []string) error {
 		if _, both := vars[name+"_FILE"]; both {
 			errs = append(errs, fmt.Errorf("%s and %s_FILE are both set: unset one", name, name))
 		}
-		if err := setLeaf(leaf.value, vars[name]); err != nil {
+		if err := leaves.set(name, vars[name]); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", name, err))
 		}
 		c.where.forget(leaf.key)
@@ -104,28 +104,86 @@ func ownVariables(environ []string) map[string]string {
 // leaf is a value that a variable sets.
 type leaf struct {
 	value reflect.Value
-	key   string // such as api.listen
-	other string // another key with this variable, if there is one
+	key   string   // such as api.listen
+	other string   // another key with this variable, if there is one
+	heirs []string // variables of what has the value too, because it gives none of its own
 }
 
 // leaves are the settable values by the name of their variable.
 type leaves map[string]leaf
+
+// set sets the value of a variable, and that of all who inherit it. Variables of their
+// own come later, in the order of names.
+func (all leaves) set(name, text string) error {
+	err := setLeaf(all[name].value, text)
+	for _, heir := range all[name].heirs {
+		if err == nil {
+			err = all.set(heir, text)
+		}
+	}
+	return err
+}
 
 // leaves returns the settable values of c. Those of a channel and of a source are
 // settable once the file has named it.
 func (c *Config) leaves() leaves {
 	all := leaves{}
 	all.collect(Prefix, "", reflect.ValueOf(c).Elem())
-	for _, name := range slices.Sorted(maps.Keys(c.Channels)) {
-		if channel := c.Channels[name]; channel != nil {
-			channel.collect(all, Prefix+"CHANNELS_"+variable(name)+"_", "channels."+name+".")
-		}
-	}
+	c.collectSenders(all)
 	for i := range c.Sources {
 		s := &c.Sources[i]
 		all.collect(Prefix+"SOURCES_"+variable(s.Name)+"_", sourceKey(i)+".", reflect.ValueOf(&s.AMQP).Elem())
 	}
 	return all
+}
+
+// collectSenders adds what can be set in channels and in those that override them.
+func (c *Config) collectSenders(all leaves) {
+	for _, name := range slices.Sorted(maps.Keys(c.Channels)) {
+		channel := c.Channels[name]
+		if channel == nil {
+			continue
+		}
+		prefix := Prefix + "CHANNELS_" + variable(name) + "_"
+		channel.collect(all, prefix, "channels."+name+".")
+		for key, o := range channel.overrides("channels." + name) {
+			o.collect(all, prefix+"PROVIDERS_"+variable(o.Name)+"_", key+".", prefix)
+		}
+	}
+	for _, tenant := range slices.Sorted(maps.Keys(c.Tenants)) {
+		if c.Tenants[tenant] == nil {
+			continue
+		}
+		for _, name := range slices.Sorted(maps.Keys(c.Tenants[tenant].Channels)) {
+			o, base := c.Tenants[tenant].Channels[name], Prefix+"CHANNELS_"+variable(name)+"_"
+			if o == nil || o.Channel.Kind == "" {
+				continue
+			}
+			prefix, key := Prefix+"TENANTS_"+variable(tenant)+"_CHANNELS_"+variable(name)+"_", "tenants."+tenant+".channels."+name
+			o.collect(all, prefix, key+".", base)
+			for key, p := range o.Channel.overrides(key) {
+				p.collect(all, prefix+"PROVIDERS_"+variable(p.Name)+"_", key+".", prefix)
+			}
+		}
+	}
+}
+
+// collect adds what can be set here, and has it inherit the values of the variables
+// that begin with from where it gives none.
+func (o *Override) collect(all leaves, prefix, key, from string) {
+	own := leaves{}
+	o.Channel.collect(own, prefix, key)
+	for name, l := range own {
+		if other, ok := all[name]; ok {
+			l.other = other.key
+		}
+		all[name] = l
+		above := from + strings.TrimPrefix(name, prefix)
+		if base, ok := all[above]; ok && !o.gives(strings.TrimPrefix(l.key, key)) {
+			base.heirs = append(base.heirs, name)
+			all[above] = base
+		}
+	}
 }
 
 // variable returns the part of a variable's name for a key.

@@ -61,9 +61,8 @@ func (c *Config) files() []*string {
 	for _, t := range tls {
 		files = append(files, &t.CAFile, &t.CertFile, &t.KeyFile)
 	}
-	for _, channel := range c.Channels {
+	for _, channel := range c.senders() {
 		switch {
-		case channel == nil:
 		case channel.Email != nil:
 			files = append(files, &channel.Email.CAFile)
 		case channel.Webhook != nil:
@@ -86,6 +85,9 @@ func (c *Config) decode(path string, data []byte) error {
 		return nil // only comments: the defaults stand
 	case 1:
 		if err := yaml.NodeToValue(documents[0].Body, c, yaml.Strict()); err != nil {
+			return located(path, err)
+		}
+		if err := c.override(); err != nil {
 			return located(path, err)
 		}
 		c.where = newPlaces(path, documents[0].Body)

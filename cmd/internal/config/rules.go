@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	"tidings/dispatcher/plan"
@@ -22,7 +24,7 @@ func (c Config) compile(secret []byte, folder string) (*plan.Planner, error) {
 	channels := map[string]plan.Channel{}
 	for name, ch := range c.Channels {
 		if ch != nil {
-			channels[name] = plan.Channel{Kind: plan.Kind(ch.Kind), OnUnknown: event.OnUnknown(ch.Tuning.OnUnknown)}
+			channels[name] = plan.Channel{Kind: plan.Kind(ch.Kind), OnUnknown: event.OnUnknown(ch.Tuning.OnUnknown), Providers: c.providers(name)}
 		}
 	}
 	rules := c.Rules
@@ -33,6 +35,24 @@ func (c Config) compile(secret []byte, folder string) (*plan.Planner, error) {
 		}
 	}
 	return plan.Compile(rules, templatesIn(c.Templates), plan.Options{Secret: secret, Channels: channels, Folder: folder})
+}
+
+// providers returns the names of a channel's providers, first those that all have.
+func (c Config) providers(channel string) (names []string) {
+	add := func(ch *Channel) {
+		for _, o := range ch.overrides("") {
+			if !slices.Contains(names, o.Name) {
+				names = append(names, o.Name)
+			}
+		}
+	}
+	add(c.Channels[channel])
+	for _, tenant := range slices.Sorted(maps.Keys(c.Tenants)) {
+		if t := c.Tenants[tenant]; t != nil && t.Channels[channel] != nil {
+			add(&t.Channels[channel].Channel)
+		}
+	}
+	return names
 }
 
 // templatesIn returns the directory of templates; none is an empty one.

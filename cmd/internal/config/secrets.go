@@ -3,9 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"path/filepath"
-	"slices"
 	"strings"
 )
 
@@ -27,17 +25,21 @@ func (c *Config) secretFiles() []secretFile {
 	for i := range c.Sources {
 		files = append(files, fileOf(sourceKey(i)+".url", &c.Sources[i].URL, &c.Sources[i].URLFile))
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.Channels)) {
-		channel := c.Channels[name]
-		switch {
-		case channel == nil:
-		case channel.Email != nil:
-			files = append(files, fileOf("channels."+name+".password", &channel.Email.Password, &channel.Email.PasswordFile))
-		case channel.Webhook != nil:
-			files = append(files, fileOf("channels."+name+".secret", &channel.Webhook.Secret, &channel.Webhook.SecretFile))
-		}
+	for key, channel := range c.senders() {
+		files = append(files, channel.secrets(key+".")...)
 	}
 	return files
+}
+
+// secrets returns those of a channel, whose keys begin with key.
+func (c *Channel) secrets(key string) []secretFile {
+	switch {
+	case c.Email != nil:
+		return []secretFile{fileOf(key+"password", &c.Email.Password, &c.Email.PasswordFile)}
+	case c.Webhook != nil:
+		return []secretFile{fileOf(key+"secret", &c.Webhook.Secret, &c.Webhook.SecretFile)}
+	}
+	return nil
 }
 
 func fileOf[S ~string](key string, secret *S, path *string) secretFile {

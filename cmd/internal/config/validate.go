@@ -199,13 +199,65 @@ func (c Config) validateChannels(ps *Problems) {
 		if !validName(name) {
 			ps.add(key, "a channel's name has 1 to 64 of the characters a-z, 0-9, - and _")
 		}
-		channel.Tuning.validate(ps, key, c.Policy)
+		channel.validate(ps, key, c.Policy)
+	}
+	c.validateTenants(ps)
+}
+
+func (c *Channel) validate(ps *Problems, key string, base Policy) {
+	c.Tuning.validate(ps, key, base)
+	for i, o := range c.Providers {
+		key := fmt.Sprintf("%s.providers[%d]", key, i)
 		switch {
-		case channel.Email != nil:
-			channel.Email.validate(ps, key)
-		case channel.Webhook != nil:
-			channel.Webhook.validate(ps, key)
+		case o == nil || !validName(o.Name):
+			ps.add(key+".name", "a provider's name has 1 to 64 of the characters a-z, 0-9, - and _")
+			continue
+		case slices.ContainsFunc(c.Providers[:i], func(p *Override) bool { return p != nil && p.Name == o.Name }):
+			ps.add(key+".name", "there is a provider %q before this one", o.Name)
 		}
+		o.Channel.validate(ps, key, base)
+	}
+	switch {
+	case len(c.Providers) > 0: // what the channel has beside is theirs
+	case c.Email != nil:
+		c.Email.validate(ps, key)
+	case c.Webhook != nil:
+		c.Webhook.validate(ps, key)
+	}
+}
+
+// validateTenants looks at the channels that tenants have of their own.
+func (c Config) validateTenants(ps *Problems) {
+	for _, tenant := range slices.Sorted(maps.Keys(c.Tenants)) {
+		if c.Tenants[tenant] == nil {
+			continue
+		}
+		for _, name := range slices.Sorted(maps.Keys(c.Tenants[tenant].Channels)) {
+			key, o := "tenants."+tenant+".channels."+name, c.Tenants[tenant].Channels[name]
+			switch {
+			case c.Channels[name] == nil:
+				ps.add(key, "there is no channel %q whose keys could be other ones", name)
+			case o == nil || len(o.keys) == 0:
+				ps.add(key, "is empty: give the keys that are the tenant's own, such as from")
+			default:
+				o.validateIdentity(ps, key)
+				o.Channel.validate(ps, key, c.Policy)
+			}
+		}
+	}
+}
+
+// validateIdentity sees to it that nobody logs in with another's password.
+func (o *Override) validateIdentity(ps *Problems, key string) {
+	e := o.Channel.Email
+	if e == nil || o.gives("providers") {
+		return
+	}
+	switch {
+	case o.gives("username") && e.Username != "" && !o.gives("password"):
+		ps.add(key+".password", "is missing: a user name of the tenant's own needs a password of its own")
+	case o.gives("host") && e.Username != "" && !o.gives("username"):
+		ps.add(key+".username", "is missing: a server of the tenant's own is not told the password of all; set username and password, or username: \"\"")
 	}
 }
 
@@ -258,10 +310,8 @@ func (t Tuning) validateLimits(ps *Problems, key string) {
 // longestRounds returns the longest time that the rounds of a channel may take.
 func (c Config) longestRounds() time.Duration {
 	longest := c.Policy.Total()
-	for _, channel := range c.Channels {
-		if channel != nil {
-			longest = max(longest, channel.Tuning.Policy(c.Policy).Total())
-		}
+	for _, channel := range c.senders() {
+		longest = max(longest, channel.Tuning.Policy(c.Policy).Total())
 	}
 	return longest
 }

@@ -94,6 +94,9 @@ func knownKeys() []string {
 }
 
 func nameKeys(keys map[string]bool, t reflect.Type) {
+	if t == reflect.TypeFor[Override]() { // has those of its channel
+		return
+	}
 	switch t.Kind() {
 	case reflect.Slice, reflect.Map, reflect.Pointer:
 		nameKeys(keys, t.Elem())

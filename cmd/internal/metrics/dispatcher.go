@@ -55,8 +55,55 @@ func channels(dispatchers func() []dispatcher.Status) func() []dispatcher.Channe
 
 func channelLabels() labels[dispatcher.ChannelStatus] {
 	return labels[dispatcher.ChannelStatus]{
-		names:  []string{"channel"},
-		values: func(s dispatcher.ChannelStatus) []string { return []string{s.Channel} },
+		names:  []string{"channel", "tenant"},
+		values: func(s dispatcher.ChannelStatus) []string { return []string{s.Channel, s.Tenant} },
+	}
+}
+
+// of is a provider and the channel that it is of.
+type of struct {
+	channel, tenant string
+	dispatcher.ProviderStatus
+}
+
+// providers returns those of all channels.
+func providers(dispatchers func() []dispatcher.Status) func() []of {
+	return func() (all []of) {
+		for _, c := range channels(dispatchers)() {
+			for _, p := range c.Providers {
+				all = append(all, of{c.Channel, c.Tenant, p})
+			}
+		}
+		return all
+	}
+}
+
+func providerLabels() labels[of] {
+	return labels[of]{
+		names:  []string{"channel", "tenant", "provider"},
+		values: func(s of) []string { return []string{s.channel, s.tenant, s.Provider} },
+	}
+}
+
+func providerFamilies() []family[of] {
+	const gauge, counter = prometheus.GaugeValue, prometheus.CounterValue
+	return []family[of]{
+		{
+			"tidings_provider_breaker_open", "1 while the provider is not called, or once to see whether it gets through again; 0 if it is called.", gauge,
+			func(s of) (float64, bool) { return truth(s.Breaker != dispatcher.BreakerClosed) },
+		},
+		{
+			"tidings_provider_calls", "Calls of the provider that are under way.", gauge,
+			func(s of) (float64, bool) { return number(s.Calls) },
+		},
+		{
+			"tidings_provider_stuck", "Calls of the provider that are under way although their time is over.", gauge,
+			func(s of) (float64, bool) { return number(s.Stuck) },
+		},
+		{
+			"tidings_provider_throttled_total", "Calls that waited because of the provider's rate.", counter,
+			func(s of) (float64, bool) { return number(s.Throttled) },
+		},
 	}
 }
 
@@ -65,7 +112,7 @@ func channelFamilies() []family[dispatcher.ChannelStatus] {
 	type status = dispatcher.ChannelStatus
 	return []family[status]{
 		{
-			"tidings_channel_breaker_open", "1 while no calls are made, or one to see whether they get through again; 0 if calls are made.", gauge,
+			"tidings_channel_breaker_open", "1 while no provider is called, or once to see whether calls get through again; 0 if calls are made.", gauge,
 			func(s status) (float64, bool) { return truth(s.Breaker != dispatcher.BreakerClosed) },
 		},
 		{
@@ -102,19 +149,19 @@ func channelFamilies() []family[dispatcher.ChannelStatus] {
 func newTries() *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "tidings_channel_tries_total", Help: "Calls that ended, by result: delivered, permanent, transient, rate_limited or unknown.",
-	}, []string{"channel", "result"})
+	}, []string{"channel", "provider", "result"})
 }
 
 func newCalled() *prometheus.HistogramVec {
 	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "tidings_channel_call_seconds", Help: "How long calls took, whatever came of them.",
 		Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
-	}, []string{"channel"})
+	}, []string{"channel", "provider"})
 }
 
 // Tried takes in how a call ended and how long it took. It may be called by several
 // goroutines.
-func (m *Metrics) Tried(channel string, result event.TryResult, took time.Duration) {
-	m.tries.WithLabelValues(channel, string(result)).Inc()
-	m.called.WithLabelValues(channel).Observe(took.Seconds())
+func (m *Metrics) Tried(channel, provider string, result event.TryResult, took time.Duration) {
+	m.tries.WithLabelValues(channel, provider, string(result)).Inc()
+	m.called.WithLabelValues(channel, provider).Observe(took.Seconds())
 }

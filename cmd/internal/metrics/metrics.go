@@ -57,6 +57,7 @@ func New(o Options) *Metrics {
 		collector(o.Sources, sourceLabels(), sourceFamilies()...),
 		collector(o.Dispatcher, dispatcherLabels(), dispatcherFamilies()...),
 		collector(channels(o.Dispatcher), channelLabels(), channelFamilies()...),
+		collector(providers(o.Dispatcher), providerLabels(), providerFamilies()...),
 	)
 	return m
 }

@@ -40,7 +40,10 @@ func sample() Options {
 			return []dispatcher.Status{{
 				InHand: 3, Steps: 70, Waiting: 12, MaxWaiting: 100, Channels: []dispatcher.ChannelStatus{
 					{Channel: "hook", Breaker: dispatcher.BreakerClosed, Calls: 2, InHand: 4, Line: 1, Concurrency: 64},
-					{Channel: "mail", Breaker: dispatcher.BreakerHalfOpen, Stuck: 1, Aside: 9, Throttled: 7, Concurrency: 16},
+					{Channel: "mail", Breaker: dispatcher.BreakerHalfOpen, Stuck: 1, Aside: 9, Throttled: 7, Concurrency: 16, Providers: []dispatcher.ProviderStatus{
+						{Provider: "ses", Breaker: dispatcher.BreakerHalfOpen, Stuck: 1, Throttled: 7}, {Provider: "backup", Breaker: dispatcher.BreakerOpen, Calls: 2},
+					}},
+					{Channel: "mail", Tenant: "acme", Breaker: dispatcher.BreakerClosed},
 				},
 			}}
 		},
@@ -51,8 +54,8 @@ func sample() Options {
 func full() *Metrics {
 	m := New(sample())
 	m.Held("orders")(20 * time.Millisecond)
-	m.Tried("hook", event.TryDelivered, 20*time.Millisecond)
-	m.Tried("mail", event.TryTransient, 3*time.Second)
+	m.Tried("hook", "hook", event.TryDelivered, 20*time.Millisecond)
+	m.Tried("mail", "ses", event.TryTransient, 3*time.Second)
 	return m
 }
 
@@ -116,40 +119,48 @@ tidings_bridge_window{source="orders"} 256
 tidings_build_info{version="v1.2.3"} 1
 # HELP tidings_channel_aside Events that were set aside until the channel has room, as of a few seconds ago.
 # TYPE tidings_channel_aside gauge
-tidings_channel_aside{channel="hook"} 0
-tidings_channel_aside{channel="mail"} 9
-# HELP tidings_channel_breaker_open 1 while no calls are made, or one to see whether they get through again; 0 if calls are made.
+tidings_channel_aside{channel="hook",tenant=""} 0
+tidings_channel_aside{channel="mail",tenant=""} 9
+tidings_channel_aside{channel="mail",tenant="acme"} 0
+# HELP tidings_channel_breaker_open 1 while no provider is called, or once to see whether calls get through again; 0 if calls are made.
 # TYPE tidings_channel_breaker_open gauge
-tidings_channel_breaker_open{channel="hook"} 0
-tidings_channel_breaker_open{channel="mail"} 1
+tidings_channel_breaker_open{channel="hook",tenant=""} 0
+tidings_channel_breaker_open{channel="mail",tenant=""} 1
+tidings_channel_breaker_open{channel="mail",tenant="acme"} 0
 # HELP tidings_channel_calls Calls under way.
 # TYPE tidings_channel_calls gauge
-tidings_channel_calls{channel="hook"} 2
-tidings_channel_calls{channel="mail"} 0
+tidings_channel_calls{channel="hook",tenant=""} 2
+tidings_channel_calls{channel="mail",tenant=""} 0
+tidings_channel_calls{channel="mail",tenant="acme"} 0
 # HELP tidings_channel_concurrency Calls that may be under way at a time.
 # TYPE tidings_channel_concurrency gauge
-tidings_channel_concurrency{channel="hook"} 64
-tidings_channel_concurrency{channel="mail"} 16
+tidings_channel_concurrency{channel="hook",tenant=""} 64
+tidings_channel_concurrency{channel="mail",tenant=""} 16
+tidings_channel_concurrency{channel="mail",tenant="acme"} 0
 # HELP tidings_channel_in_hand Events in hand that may call the channel.
 # TYPE tidings_channel_in_hand gauge
-tidings_channel_in_hand{channel="hook"} 4
-tidings_channel_in_hand{channel="mail"} 0
+tidings_channel_in_hand{channel="hook",tenant=""} 4
+tidings_channel_in_hand{channel="mail",tenant=""} 0
+tidings_channel_in_hand{channel="mail",tenant="acme"} 0
 # HELP tidings_channel_line Events in hand that wait a moment for the channel to have room.
 # TYPE tidings_channel_line gauge
-tidings_channel_line{channel="hook"} 1
-tidings_channel_line{channel="mail"} 0
+tidings_channel_line{channel="hook",tenant=""} 1
+tidings_channel_line{channel="mail",tenant=""} 0
+tidings_channel_line{channel="mail",tenant="acme"} 0
 # HELP tidings_channel_stuck Calls under way although their time is over.
 # TYPE tidings_channel_stuck gauge
-tidings_channel_stuck{channel="hook"} 0
-tidings_channel_stuck{channel="mail"} 1
+tidings_channel_stuck{channel="hook",tenant=""} 0
+tidings_channel_stuck{channel="mail",tenant=""} 1
+tidings_channel_stuck{channel="mail",tenant="acme"} 0
 # HELP tidings_channel_throttled_total Calls that waited because of the channel's rate.
 # TYPE tidings_channel_throttled_total counter
-tidings_channel_throttled_total{channel="hook"} 0
-tidings_channel_throttled_total{channel="mail"} 7
+tidings_channel_throttled_total{channel="hook",tenant=""} 0
+tidings_channel_throttled_total{channel="mail",tenant=""} 7
+tidings_channel_throttled_total{channel="mail",tenant="acme"} 0
 # HELP tidings_channel_tries_total Calls that ended, by result: delivered, permanent, transient, rate_limited or unknown.
 # TYPE tidings_channel_tries_total counter
-tidings_channel_tries_total{channel="hook",result="delivered"} 1
-tidings_channel_tries_total{channel="mail",result="transient"} 1
+tidings_channel_tries_total{channel="hook",provider="hook",result="delivered"} 1
+tidings_channel_tries_total{channel="mail",provider="ses",result="transient"} 1
 # HELP tidings_dispatcher_in_hand Events being worked on.
 # TYPE tidings_dispatcher_in_hand gauge
 tidings_dispatcher_in_hand 3
@@ -165,6 +176,22 @@ tidings_dispatcher_steps_total 70
 # HELP tidings_dispatcher_waiting Events that wait for a time or for a channel, as of a few seconds ago.
 # TYPE tidings_dispatcher_waiting gauge
 tidings_dispatcher_waiting 12
+# HELP tidings_provider_breaker_open 1 while the provider is not called, or once to see whether it gets through again; 0 if it is called.
+# TYPE tidings_provider_breaker_open gauge
+tidings_provider_breaker_open{channel="mail",provider="backup",tenant=""} 1
+tidings_provider_breaker_open{channel="mail",provider="ses",tenant=""} 1
+# HELP tidings_provider_calls Calls of the provider that are under way.
+# TYPE tidings_provider_calls gauge
+tidings_provider_calls{channel="mail",provider="backup",tenant=""} 2
+tidings_provider_calls{channel="mail",provider="ses",tenant=""} 0
+# HELP tidings_provider_stuck Calls of the provider that are under way although their time is over.
+# TYPE tidings_provider_stuck gauge
+tidings_provider_stuck{channel="mail",provider="backup",tenant=""} 0
+tidings_provider_stuck{channel="mail",provider="ses",tenant=""} 1
+# HELP tidings_provider_throttled_total Calls that waited because of the provider's rate.
+# TYPE tidings_provider_throttled_total counter
+tidings_provider_throttled_total{channel="mail",provider="backup",tenant=""} 0
+tidings_provider_throttled_total{channel="mail",provider="ses",tenant=""} 7
 `), names(t, full(), func(name string) bool {
 		return !strings.HasSuffix(name, "_seconds") || strings.HasSuffix(name, "timestamp_seconds")
 	})...))
@@ -176,7 +203,7 @@ func TestTimesAreObserved(t *testing.T) {
 	body := scrape(t, m)
 	require.Contains(t, body, `tidings_bridge_held_seconds_count{source="orders"} 2`)
 	require.Contains(t, body, `tidings_bridge_held_seconds_bucket{source="orders",le="0.025"} 1`)
-	require.Contains(t, body, `tidings_channel_call_seconds_count{channel="mail"} 1`)
+	require.Contains(t, body, `tidings_channel_call_seconds_count{channel="mail",provider="ses"} 1`)
 }
 
 func TestTheGoRuntimeAndTheProcessAreShownToo(t *testing.T) {

@@ -41,11 +41,11 @@ func tryRows(messages []api.MessageTries) [][]string {
 	for _, m := range messages {
 		head := []string{m.ID, m.Channel, m.Recipient.Mask}
 		if len(m.Tried) == 0 {
-			rows = append(rows, append(head, "", "", "", "", string(m.State), m.Code))
+			rows = append(rows, append(head, "", "", "", "", string(m.State), m.Code, m.Via))
 		}
 		for _, t := range m.Tried {
 			rows = append(rows, append(head[:3:3], strconv.Itoa(t.Round), strconv.Itoa(t.Try), t.Started.UTC().Format("2006-01-02T15:04:05.000Z"),
-				t.Ended.Sub(t.Started).Round(time.Microsecond).String(), string(t.Result), t.Code))
+				t.Ended.Sub(t.Started).Round(time.Microsecond).String(), string(t.Result), t.Code, t.Via))
 		}
 	}
 	return rows

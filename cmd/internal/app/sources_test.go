@@ -130,7 +130,7 @@ sources:
 		for _, line := range []string{
 			`tidings_bridge_acked_total{source="amqp"} 2`, `tidings_bridge_acked_total{source="far"} 3`,
 			`tidings_bridge_duplicates_total{source="far"} 1`, `tidings_bridge_ready{source="till"} 1`,
-			`tidings_channel_breaker_open{channel="hook"} 0`, `tidings_dispatcher_ready 1`,
+			`tidings_channel_breaker_open{channel="hook",tenant=""} 0`, `tidings_dispatcher_ready 1`,
 			`tidings_bridge_held_seconds_count{source="far"} 3`, `tidings_bridge_in_hand{source="far"} 0`,
 		} {
 			require.Contains(t, string(body), line+"\n")

@@ -87,7 +87,7 @@ func rowFor(key string) string {
 	if of, ok := strings.CutPrefix(key, "sources[]."); ok && of != "name" {
 		key = "amqp." + of
 	}
-	if of, ok := strings.CutPrefix(key, "tenants.<name>."); ok && of != "routes[].disabled" {
+	if of, ok := strings.CutPrefix(key, "tenants.<name>."); ok && of != "routes[].disabled" && of != "channels.<name>" {
 		key = of
 	}
 	return attribute.ReplaceAllString(key, "$1.<attribute>.")

@@ -28,7 +28,7 @@ func (d *DeadLetters) Put(ctx context.Context, l event.Letter) (sequence uint64,
 	if err != nil {
 		return 0, false, err
 	}
-	err = repeat(ctx, d.pauses(), func(bool) error { return p.attempt(ctx) })
+	err = d.repeat(ctx, func(bool) error { return p.attempt(ctx) })
 	if err != nil {
 		return 0, false, fmt.Errorf("put letter %s: %w", l.Key, err)
 	}
@@ -46,7 +46,7 @@ func (d *DeadLetters) Replace(ctx context.Context, l event.Letter, at uint64) (s
 	if err != nil {
 		return 0, err
 	}
-	if err := repeat(ctx, d.pauses(), func(bool) error { return p.replace(ctx, at) }); err != nil {
+	if err := d.repeat(ctx, func(bool) error { return p.replace(ctx, at) }); err != nil {
 		return 0, fmt.Errorf("replace letter %s: %w", l.Key, err)
 	}
 	return p.sequence, nil

@@ -207,3 +207,26 @@ func TestALetterIsSaidOnceInTheLog(t *testing.T) {
 	require.Contains(t, said.String(), `"cause":"`+string(letter.Cause)+`"`)
 	require.Contains(t, said.String(), `"detail":"why"`)
 }
+
+func TestAFullStreamSaysWhichOneItIsAndWhereRoomComesFrom(t *testing.T) {
+	l := streamstest.New(t, func(o *streams.Options) { o.OutcomesMaxBytes, o.DeadLettersMaxBytes = 64<<10, 64<<10 })
+	var err error
+	for i := 0; err == nil; i++ {
+		_, err = l.Outcomes.AppendOperation(t.Context(), event.Operation{
+			ID: event.NewNonce(), Kind: event.KindOperation, Tenant: "acme", Operator: "ann", Reason: strings.Repeat("x", 2000),
+			Letter: event.OperationLetter{Key: ref(fmt.Sprint(i)).Key},
+		})
+	}
+	require.ErrorIs(t, err, streams.ErrFull)
+	require.ErrorContains(t, err, "OUTCOMES is full: room comes as histories become older than the horizon, or raise outcomes.max_bytes")
+
+	for i := range 100 {
+		big := letter(fmt.Sprint(i), 0)
+		big.Data = []byte(strings.Repeat("x", 500))
+		if _, _, err = l.DeadLetters.Put(t.Context(), big); err != nil {
+			break
+		}
+	}
+	require.ErrorIs(t, err, streams.ErrFull)
+	require.ErrorContains(t, err, "DEADLETTERS is full but for what is left for letters that are there: requeue or discard dead letters, or raise dead_letters.max_bytes")
+}

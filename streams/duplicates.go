@@ -25,14 +25,14 @@ func (o *Outcomes) AppendDuplicate(ctx context.Context, d event.Duplicate) error
 
 func (o *Outcomes) appendDuplicate(ctx context.Context, d event.Duplicate) error {
 	if !o.room.left(ctx, &o.stream) {
-		return fmt.Errorf("append duplicate of event %s: %w: what is left is for results", d.Event.Key, ErrFull)
+		return fmt.Errorf("append duplicate of event %s: %w", d.Event.Key, o.reserved())
 	}
 	data, err := encodeJSON(d)
 	if err != nil {
 		return fmt.Errorf("append duplicate of event %s: %w", d.Event.Key, err)
 	}
 	msg := &nats.Msg{Subject: AuditSubject(d.Event.Tenant), Header: duplicateHeaders(d), Data: data}
-	err = repeat(ctx, o.pauses(), func(bool) error { return o.commits.append(ctx, newEntry(msg, d.ID)) })
+	err = o.repeat(ctx, func(bool) error { return o.commits.append(ctx, newEntry(msg, d.ID)) })
 	if err != nil {
 		return fmt.Errorf("append duplicate of event %s: %w", d.Event.Key, err)
 	}

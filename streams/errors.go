@@ -1,6 +1,7 @@
 package streams
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -45,17 +46,19 @@ var ErrDamaged = errors.New("the object is damaged")
 // ErrStopping is the cause of a handler's context when the time to drain is over.
 var ErrStopping = errors.New("consumer is stopping")
 
-// FullError says that EVENTS has no room. It is [ErrFull].
+// FullError says which stream has no room, and where room comes from. It is [ErrFull].
 type FullError struct {
-	Bytes uint64 // that the stream has, as a moment ago; 0: not known
-	Limit int64  // bytes that it may have
+	Stream string // empty: EVENTS
+	Bytes  uint64 // that the stream has, as a moment ago; 0: not known
+	Limit  int64  // bytes that it may have
 	// Entry is how many bytes did not fit; 0 where there is no room to speak of.
 	Entry int
+	Err   error // what the server said; nil: it was not asked
 }
 
 // Error implements error.
 func (e *FullError) Error() string {
-	what := EventsStream + " is full"
+	what := strings.TrimPrefix(cmp.Or(e.Stream, EventsStream), "OBJ_") + " is full" // of a bucket its own name
 	if e.Bytes > 0 {
 		what += fmt.Sprintf(" (%d of %d MiB", e.Bytes>>20, e.Limit>>20)
 		if e.Entry > 0 {
@@ -63,11 +66,58 @@ func (e *FullError) Error() string {
 		}
 		what += ")"
 	}
-	return what + ": room comes as its oldest events end, or raise events.max_bytes; if one stands in the way for long, the part steward of `tidings status` names it"
+	switch said, server := errors.AsType[*jetstream.APIError](e.Err); {
+	case server:
+		return what + ": NATS has no room for it (" + said.Description + "): give it more storage"
+	case errors.Is(e.Err, errReserved):
+		what += " but for what is left for " + reservedFor(e.Stream)
+	}
+	return what + ": " + roomComes(cmp.Or(e.Stream, EventsStream))
 }
 
-// Unwrap returns [ErrFull].
-func (e *FullError) Unwrap() error { return ErrFull }
+// roomComes says where room in a stream comes from.
+func roomComes(stream string) string {
+	switch stream {
+	case EventsStream:
+		return "room comes as its oldest events end, or raise events.max_bytes; if one stands in the way for long, the part steward of `tidings status` names it"
+	case OutcomesStream:
+		return "room comes as histories become older than the horizon, or raise outcomes.max_bytes"
+	case DeadLettersStream:
+		return "requeue or discard dead letters, or raise dead_letters.max_bytes"
+	case OversizeStream:
+		return "requeue or discard dead letters that are too large for a message, or raise oversize.max_bytes"
+	}
+	return "make room"
+}
+
+// errReserved means that there is room, and that it is for something else.
+var errReserved = errors.New("the rest is reserved")
+
+func (s *stream) reserved() error { return &FullError{Stream: s.name, Err: errReserved} }
+
+func reservedFor(stream string) string {
+	if stream == DeadLettersStream {
+		return "letters that are there"
+	}
+	return "results"
+}
+
+// full says of a stream without room which one it is, unless that is said.
+func (s *stream) full(err error) error {
+	_, said := errors.AsType[*FullError](err)
+	if said || !errors.Is(err, ErrFull) || errors.Is(err, ErrUnknown) {
+		return err
+	}
+	return &FullError{Stream: s.name, Err: err}
+}
+
+// Unwrap returns [ErrFull], and what the server said.
+func (e *FullError) Unwrap() []error {
+	if e.Err == nil {
+		return []error{ErrFull}
+	}
+	return []error{ErrFull, e.Err}
+}
 
 // Bytes writes a limit for people: in MiB or KiB where it is a whole number of them.
 func Bytes(n int) string {

@@ -35,7 +35,7 @@ func (o *Outcomes) appendAudit(ctx context.Context, tenant, id string, h nats.He
 		return 0, err
 	}
 	msg := &nats.Msg{Subject: AuditSubject(tenant), Header: h, Data: data}
-	err = repeat(ctx, o.pauses(), func(bool) error {
+	err = o.repeat(ctx, func(bool) error {
 		e := newEntry(msg, id)
 		err := o.commits.append(ctx, e)
 		sequence = e.sequence

@@ -52,7 +52,7 @@ type StoredRecord struct {
 // not be reached at all until ctx was done.
 func (o *Outcomes) Append(ctx context.Context, r event.Record, after uint64) (Position, error) {
 	if startsWork(r) && !o.room.left(ctx, &o.stream) {
-		return Position{}, fmt.Errorf("append record of event %s: %w: what is left is for results", r.Event.Key, ErrFull)
+		return Position{}, fmt.Errorf("append record of event %s: %w", r.Event.Key, o.reserved())
 	}
 	msg, err := recordMessage(r, after)
 	if err != nil {
@@ -87,7 +87,7 @@ func recordMessage(r event.Record, after uint64) (*nats.Msg, error) {
 
 func (o *Outcomes) appendUntil(ctx context.Context, msg *nats.Msg, r event.Record, after uint64) (Position, error) {
 	var position Position
-	err := repeat(ctx, o.pauses(), func(maybeStored bool) error {
+	err := o.repeat(ctx, func(maybeStored bool) error {
 		e := newEntry(msg, msg.Subject)
 		e.after, e.conditional = after, true
 		err := o.commits.append(ctx, e)

@@ -80,7 +80,7 @@ func (o *Oversize) put(ctx context.Context, subject, name string, data []byte) (
 		Chunks: uint32((len(data) + chunkSize - 1) / chunkSize), Digest: digest,
 	}, data)
 	if err != nil {
-		return event.Object{}, fmt.Errorf("object of %d bytes in %s: %w", len(data), OversizeBucket, err)
+		return event.Object{}, fmt.Errorf("object of %d bytes in %s: %w", len(data), OversizeBucket, o.full(err))
 	}
 	if before.sequence > 0 {
 		_ = o.purge(ctx, chunkPrefix+before.info.NUID, 0) // else it is swept

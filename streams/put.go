@@ -57,7 +57,7 @@ func (p *put) roomForNew(ctx context.Context) error {
 		return err
 	}
 	if limit := info.MaxBytes; limit > 0 && info.Bytes > uint64(limit-min(limit/20, spareForLetters)) {
-		return fmt.Errorf("%s: %w: what is left is for letters that are there", p.name, ErrFull)
+		return p.reserved()
 	}
 	return nil
 }

@@ -28,6 +28,11 @@ func repeat(ctx context.Context, pause backoff.BackOff, attempt func(maybeStored
 	}
 }
 
+// repeat is the same, and says of a stream without room which one it is.
+func (s *stream) repeat(ctx context.Context, attempt func(maybeStored bool) error) error {
+	return s.full(repeat(ctx, s.pauses(), attempt))
+}
+
 // definite: stored, or an answer that no repetition changes by itself.
 func definite(err error) bool {
 	if _, conflict := errors.AsType[*ConflictError](err); conflict {

@@ -39,7 +39,7 @@ func (o *Outcomes) AppendReplay(ctx context.Context, r event.Replay, after uint6
 	setHeader(h, HeaderRecordID, r.ID)
 	h.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(after, 10))
 	msg := &nats.Msg{Subject: subject, Header: h, Data: data}
-	err = repeat(ctx, o.pauses(), func(bool) error {
+	err = o.repeat(ctx, func(bool) error {
 		e := newEntry(msg, subject)
 		e.after, e.conditional = after, true
 		err := o.commits.append(ctx, e)

@@ -51,7 +51,7 @@ func (r *Retries) Wake(ctx context.Context, w Wakeup) error {
 }
 
 func (r *Retries) publish(ctx context.Context, msg *nats.Msg) error {
-	err := repeat(ctx, r.pauses(), func(bool) error {
+	err := r.repeat(ctx, func(bool) error {
 		ctx, cancel := withAckWait(ctx, r.nc)
 		defer cancel()
 		_, err := r.js.PublishMsg(ctx, msg)

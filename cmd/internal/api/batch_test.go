@@ -229,7 +229,7 @@ func TestBatchWhenTheLogStops(t *testing.T) {
 		w.door = func(context.Context, bridge.Arrival) (bridge.Receipt, error) {
 			return bridge.Receipt{}, streams.ErrFull
 		}
-		require.Contains(t, problem(t, w.postBatch("[1]"), http.StatusServiceUnavailable), "make room, and send the batch again")
+		require.Contains(t, problem(t, w.postBatch("[1]"), http.StatusServiceUnavailable), "make room; then send the batch again")
 	})
 }
 

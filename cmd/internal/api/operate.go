@@ -195,7 +195,7 @@ func (s *Server) notDone(err error, key event.Key) error {
 	case errors.Is(err, streams.ErrUnknown):
 		return unavailable("the log did not answer, so it may be done or not: the history of the event says which")
 	case errors.Is(err, streams.ErrFull):
-		return unavailable("the log is full: make room, and try again")
+		return unavailable(full(err) + "; then try again")
 	}
 	return s.failure(err)
 }

@@ -59,11 +59,21 @@ func (s *Server) failure(err error) error {
 	case errors.Is(err, streams.ErrDamaged):
 		s.Logger.Error("a payload is damaged", "error", err)
 		return problem(http.StatusInternalServerError, "damaged", err.Error())
+	case errors.Is(err, streams.ErrFull):
+		return unavailable(full(err) + "; then try again")
 	case errors.Is(err, streams.ErrUnavailable), errors.Is(err, streams.ErrClosed):
 		return unavailable("the log cannot be read now")
 	}
 	s.Logger.Error("a request failed", "error", err)
 	return problem(http.StatusInternalServerError, "internal", "an error in Tidings: its log says more")
+}
+
+// full says which stream of the log has no room, and what to do.
+func full(err error) string {
+	if of, ok := errors.AsType[*streams.FullError](err); ok {
+		return of.Error()
+	}
+	return "the log is full: make room"
 }
 
 // unavailable asks to come back.

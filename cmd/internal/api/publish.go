@@ -125,7 +125,7 @@ func refused(answer http.Header, what string, err error) *huma.ErrorModel {
 	answer.Set("Retry-After", retryAfter)
 	detail := "the log cannot take events now: send " + what + " again"
 	if errors.Is(err, streams.ErrFull) {
-		detail = "the log is full: make room, and send " + what + " again"
+		detail = full(err) + "; then send " + what + " again"
 	}
 	return problem(http.StatusServiceUnavailable, "unavailable", detail)
 }

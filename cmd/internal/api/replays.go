@@ -182,7 +182,7 @@ func replays[T any](s *Server, do func(*replay.Replayer) (T, error)) (*answer[T]
 	case errors.Is(err, streams.ErrNotFound):
 		return nil, problem(http.StatusNotFound, "not-found", err.Error()+": the list of replays has those that the log remembers")
 	case errors.Is(err, streams.ErrFull):
-		return nil, unavailable("the log is full: make room, and try again")
+		return nil, unavailable(full(err) + "; then try again")
 	}
 	return nil, s.failure(err)
 }

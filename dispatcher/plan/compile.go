@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/expr-lang/expr/types"
+	"github.com/santhosh-tekuri/jsonschema/v6"
 	"golang.org/x/text/language"
 
 	"tidings/streams/event"
@@ -89,7 +90,7 @@ func (p *Planner) Warnings() []string { return slices.Clone(p.warnings) }
 // templates' folders are at the root of templates, which may be nil. The error
 // is [Problems]: everything that is wrong.
 func Compile(rules Rules, templates fs.FS, o Options) (*Planner, error) {
-	c := &compiler{rules: rules, o: o.withDefaults()}
+	c := &compiler{rules: rules, o: o.withDefaults(), schemas: map[string]*jsonschema.Schema{}, contents: map[string]string{}}
 	if c.rules.DefaultLocale == "" {
 		c.rules.DefaultLocale = "en"
 	}
@@ -118,6 +119,8 @@ type compiler struct {
 	o         Options
 	templates map[string]*template
 	zones     zones
+	schemas   map[string]*jsonschema.Schema // by file
+	contents  map[string]string             // their digests
 	problems  Problems
 	warnings  []string
 }
@@ -246,7 +249,7 @@ func (c *compiler) revision() string {
 	for name, t := range c.templates {
 		versions[name] = t.version
 	}
-	content, err := json.Marshal([]any{c.rules, versions, c.o.Channels, c.o.MaxMessages, c.o.MaxOutput})
+	content, err := json.Marshal([]any{c.rules, c.contents, versions, c.o.Channels, c.o.MaxMessages, c.o.MaxOutput})
 	if err != nil {
 		panic(err) // plain data
 	}

@@ -37,7 +37,7 @@ func (c Content) size() int { return len(c.Subject) + len(c.Text) + len(c.HTML) 
 // Error says that an event cannot be planned and never will be by the same
 // rules: it is a dead letter.
 type Error struct {
-	Cause  event.Cause // template_error or too_many_recipients
+	Cause  event.Cause // template_error, contract_violated or too_many_recipients
 	Detail string      // what and where; never an address or a value of the payload
 }
 
@@ -81,6 +81,9 @@ type choice struct {
 func (p *Planner) Plan(key event.Key, e event.Envelope) (Plan, error) {
 	d := draft{Planner: p, ruleset: p.of(e.Tenant), key: key, envelope: e, trial: trialOf(e), taken: map[claim]string{}}
 	out := Plan{Fact: event.Planned{Config: p.revision}}
+	if err := d.keeps(e); err != nil {
+		return Plan{}, err
+	}
 	for i := range d.routes {
 		r := &d.routes[i]
 		if !r.pattern.matches(e.Type) || !d.trial.takes(r) {

@@ -20,6 +20,9 @@ type Rules struct {
 	// Groups are named lists of recipients, which expressions see as groups: each is
 	// an address, or an object with one, as recipients yields them.
 	Groups map[string][]any `yaml:"groups,omitempty" json:"groups,omitempty"`
+	// Contracts are files with a JSON Schema, by the type or pattern of the events whose
+	// payload must be like that. An event that is not is a dead letter.
+	Contracts map[string]string `yaml:"contracts,omitempty" json:"contracts,omitempty"`
 	// Routes are considered in this order. All that match an event are used.
 	Routes []Route `yaml:"routes,omitempty" json:"routes,omitempty"`
 	// Tenants are what is different for the events of some tenants. They stand in a
@@ -34,8 +37,9 @@ type Overlay struct {
 	// where a template has it.
 	DefaultLocale string            `yaml:"default_locale,omitempty" json:"default_locale,omitempty"`
 	Timezone      string            `yaml:"timezone,omitempty" json:"timezone,omitempty"`
-	Vars          map[string]string `yaml:"vars,omitempty" json:"vars,omitempty"`     // beside the others, or in the place of one
-	Groups        map[string][]any  `yaml:"groups,omitempty" json:"groups,omitempty"` // the same
+	Vars          map[string]string `yaml:"vars,omitempty" json:"vars,omitempty"`           // beside the others, or in the place of one
+	Groups        map[string][]any  `yaml:"groups,omitempty" json:"groups,omitempty"`       // the same
+	Contracts     map[string]string `yaml:"contracts,omitempty" json:"contracts,omitempty"` // the same
 	// Routes change the keys that they have, of the route of the same name. Those of
 	// another name are further routes, after the others.
 	Routes []RouteOverlay `yaml:"routes,omitempty" json:"routes,omitempty"`
@@ -136,6 +140,8 @@ func (c Channel) onUnknown(override event.OnUnknown) event.OnUnknown {
 type Options struct {
 	Secret   []byte             // keys the hashes of recipients; must not be empty
 	Channels map[string]Channel // those that exist, by name
+	// Read reads the file of a contract. nil: there are none.
+	Read func(file string) ([]byte, error)
 	// Folder is what messages call the root of the templates. Empty means "templates".
 	Folder string
 	// MaxMessages bounds the messages of one event. 0 means 1000.

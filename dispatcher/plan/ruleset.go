@@ -19,6 +19,8 @@ type ruleset struct {
 	routes []route
 	locale string // the tenant's; empty: none
 	zone   *time.Location
+
+	contracts []contract
 }
 
 // of returns the rules for the events of a tenant.
@@ -55,6 +57,7 @@ func (c *compiler) baseRules() *ruleset {
 	if c.rules.Timezone != "" {
 		r.zone = c.zone("timezone", c.rules.Timezone)
 	}
+	r.contracts = c.contracts("contracts", c.rules.Contracts)
 	for i, source := range c.rules.Routes {
 		key := fmt.Sprintf("routes[%d]", i)
 		c.name(key, source.Name, c.rules.Routes[:i])
@@ -74,6 +77,8 @@ func (c *compiler) overlay(tenant string, base *ruleset) *ruleset {
 	if o.Timezone != "" {
 		r.zone = c.zone(key+".timezone", o.Timezone)
 	}
+	r.contracts = slices.DeleteFunc(slices.Clone(base.contracts), func(x contract) bool { return o.Contracts[x.event] != "" })
+	r.contracts = append(r.contracts, c.contracts(key+".contracts", o.Contracts)...)
 	r.routes = c.overlayRoutes(key, o.Routes, base, r.types())
 	return r
 }

@@ -32,6 +32,7 @@ const (
 	CauseRoundsExhausted   Cause = "rounds_exhausted"    // a message still failed after its last round
 	CausePermanent         Cause = "permanent"           // a provider refused for good, where such refusals are dead-lettered
 	CauseTemplateError     Cause = "template_error"      // a template or route expression could not be evaluated
+	CauseContractViolated  Cause = "contract_violated"   // the payload is not as the contract for its type says
 	CauseTooManyRecipients Cause = "too_many_recipients" // more messages than one event may have
 	CauseEventMissing      Cause = "event_missing"       // the stored copy of the event is gone
 	CausePanic             Cause = "panic"               // handling the event panicked
@@ -53,7 +54,7 @@ const (
 func Causes() []Cause {
 	return []Cause{
 		CauseCrashes, CauseMaxDeliver, CauseUncertain, CauseRoundsExhausted, CausePermanent, CauseTemplateError,
-		CauseTooManyRecipients, CauseEventMissing, CausePanic, CauseIDConflict,
+		CauseContractViolated, CauseTooManyRecipients, CauseEventMissing, CausePanic, CauseIDConflict,
 		CauseUndecodable, CauseMissingID, CauseFuture, CauseOversize, CauseHeadersTooLarge,
 		CauseReservedSource,
 	}

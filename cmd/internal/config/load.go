@@ -48,7 +48,25 @@ func (c *Config) loadFile(path string) error {
 			*file = filepath.Join(dir, *file)
 		}
 	}
+	c.placeContracts(dir)
 	return c.readSecrets(path, dir)
+}
+
+// placeContracts makes the files of contracts relative to dir.
+func (c *Config) placeContracts(dir string) {
+	all := []map[string]string{c.Rules.Contracts}
+	for _, tenant := range c.Tenants {
+		if tenant != nil {
+			all = append(all, tenant.Contracts)
+		}
+	}
+	for _, files := range all {
+		for of, file := range files {
+			if file != "" && !filepath.IsAbs(file) {
+				files[of] = filepath.Join(dir, file)
+			}
+		}
+	}
 }
 
 // files returns what names a file or directory that is read while Tidings runs.

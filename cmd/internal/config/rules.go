@@ -34,7 +34,7 @@ func (c Config) compile(secret []byte, folder string) (*plan.Planner, error) {
 			rules.Tenants[name] = tenant.Overlay
 		}
 	}
-	return plan.Compile(rules, templatesIn(c.Templates), plan.Options{Secret: secret, Channels: channels, Folder: folder})
+	return plan.Compile(rules, templatesIn(c.Templates), plan.Options{Secret: secret, Channels: channels, Folder: folder, Read: readFile})
 }
 
 // providers returns the names of a channel's providers, first those that all have.

@@ -73,6 +73,7 @@ func CauseInWords(c event.Cause) string {
 		string(event.CauseRoundsExhausted):   "a message still failed after its last round: mend the receiver, and requeue it",
 		string(event.CausePermanent):         "a provider refused for good",
 		string(event.CauseTemplateError):     "a template or an expression of a route could not be evaluated: mend it, restart, and requeue it",
+		string(event.CauseContractViolated):  "its payload is not as the contract for its type says: have the producer mend it, edit it here, or mend the contract",
 		string(event.CauseTooManyRecipients): "it has more messages than one event may have",
 		string(event.CauseEventMissing):      "the stored copy of the event is gone",
 		string(event.CausePanic):             "handling the event panicked",

@@ -62,14 +62,16 @@ func (d *Dispatcher) admit(ctx context.Context, h history, size int, had map[str
 	needs := d.needs(h)
 	for _, n := range needs {
 		s := had[n.name]
-		if s == nil {
+		if s == nil || s.outlet != n.outlet { // it is of a way that another has taken the place of
 			s = n.enter(want{held: n.held, size: size})
 		}
 		if s == nil {
 			p.lacking = append(p.lacking, n.name)
 			continue
 		}
-		delete(had, n.name)
+		if had[n.name] == s {
+			delete(had, n.name)
+		}
 		p.take(n.name, s)
 	}
 	if len(p.lacking) > 0 {
@@ -195,19 +197,17 @@ func (d *Dispatcher) queue(ctx context.Context, h history, ways []string) error 
 
 // handleAside handles what was set aside for a way: it first waits until there is
 // room, however long that takes. The event is not in hand meanwhile, because another
-// way may have room for it before. Of a way that is gone, o is nil.
-func (d *Dispatcher) handleAside(o *outlet) func(context.Context, *streams.Delivery) {
+// way may have room for it before.
+func (d *Dispatcher) handleAside(way string) func(context.Context, *streams.Delivery) {
 	return func(ctx context.Context, del *streams.Delivery) {
 		had := map[string]*seat{}
-		if o != nil {
-			waiting, cancel := d.untilStopped(ctx)
-			defer cancel()
-			s, err := o.await(waiting, want{held: true})
-			if err != nil {
-				del.PutBack()
-				return
-			}
-			had[o.name] = s
+		s, err := d.seatOn(ctx, way)
+		if err != nil {
+			del.PutBack()
+			return
+		}
+		if s != nil {
+			had[way] = s
 		}
 		defer func() {
 			for _, s := range had { // unless the event took it
@@ -215,6 +215,24 @@ func (d *Dispatcher) handleAside(o *outlet) func(context.Context, *streams.Deliv
 			}
 		}()
 		d.handle(ctx, del, had)
+	}
+}
+
+// seatOn waits for a seat on the way of that name, as it is in force by then. Of a way
+// that is gone there is none.
+func (d *Dispatcher) seatOn(ctx context.Context, way string) (*seat, error) {
+	for {
+		v := d.inForce()
+		o := v.ways.named(way)
+		if o == nil {
+			return nil, nil
+		}
+		waiting, cancel := v.untilReplaced(ctx)
+		s, err := o.await(waiting, want{held: true})
+		cancel()
+		if !errors.Is(err, errReplaced) {
+			return s, err
+		}
 	}
 }
 

@@ -64,12 +64,14 @@ type Options struct {
 // Dispatcher is the part that takes events from EVENTS and RETRIES. Make one
 // with New; it does nothing before Run.
 type Dispatcher struct {
+	*core
+	*setup // by which it works; of the value that New returns, that of the start
+}
+
+// core is what stays the same when the setup becomes another.
+type core struct {
 	log          *streams.Log
 	payloads     letters.Payloads
-	rules        rules
-	planner      Planner
-	ways         *ways
-	suppressions Suppressions
 	consume      streams.ConsumeOptions
 	lease        time.Duration // of a claim
 	margin       time.Duration // at its end, into which no call lasts
@@ -81,6 +83,8 @@ type Dispatcher struct {
 	logger       *slog.Logger
 	steady       bool
 
+	current atomic.Pointer[Dispatcher] // with the setup in force
+	changed chan struct{}              // holds a token when there may be ways that nobody looks after yet
 	hand    inHand
 	waiting waiting
 	trouble trouble
@@ -93,18 +97,18 @@ func New(o Options) (*Dispatcher, error) {
 	if o.Log == nil || o.Planner == nil || o.Owner.Instance == "" || o.Owner.Boot == "" {
 		return nil, errors.New("dispatcher: Log, Planner, Owner.Instance and Owner.Boot are needed")
 	}
-	d := &Dispatcher{
-		log: o.Log, payloads: letters.Payloads{Events: o.Log.Events, Letters: o.Log.DeadLetters}, planner: o.Planner, suppressions: o.Suppressions, now: o.Now, logger: o.Logger,
-		steady: o.Steady,
-		rules:  rules{me: o.Owner, crashes: o.Crashes, staleness: o.Staleness, skew: 5 * time.Second},
-		lease:  claimLease, margin: leaseMargin,
+	d := &Dispatcher{core: &core{
+		log: o.Log, payloads: letters.Payloads{Events: o.Log.Events, Letters: o.Log.DeadLetters}, now: o.Now, logger: o.Logger,
+		steady: o.Steady, changed: make(chan struct{}, 1),
+		lease: claimLease, margin: leaseMargin,
 		consume: o.Consume, settleWithin: 3 * time.Second, appendWithin: 3 * time.Second,
-	}
+	}}
 	d.setDefaults(o)
 	var err error
-	if d.ways, err = newWays(o.Channels, o.Tenants, d.now); err != nil {
+	if d.setup, err = d.prepareSetup(o.setup(), &setup{rules: rules{me: o.Owner, skew: 5 * time.Second}}); err != nil {
 		return nil, err
 	}
+	d.current.Store(d)
 	d.trouble.logger = d.logger
 	if d.consume.Workers = o.Workers; o.Workers <= 0 {
 		d.consume.Workers = d.workers()
@@ -113,12 +117,6 @@ func New(o Options) (*Dispatcher, error) {
 }
 
 func (d *Dispatcher) setDefaults(o Options) {
-	if d.rules.crashes <= 0 {
-		d.rules.crashes = 3
-	}
-	if d.suppressions == nil {
-		d.suppressions = SuppressionList(nil)
-	}
 	if d.tried = o.Tried; d.tried == nil {
 		d.tried = func(string, string, event.TryResult, time.Duration) {}
 	}
@@ -176,7 +174,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 // leftBehind names the channels whose senders did not end with their calls.
 func (d *Dispatcher) leftBehind() error {
 	var errs []error
-	for o := range d.ways.all() {
+	for o := range d.inForce().ways.all() {
 		for _, p := range o.providers {
 			if n := p.stuck.Load(); n > 0 {
 				errs = append(errs, fmt.Errorf("channel %q: %d still calling although their time is over; they end with the process", o.name, n))

@@ -75,7 +75,7 @@ func (d *Dispatcher) Status() Status {
 		InHand: d.hand.len(), Steps: d.steps.Load(), Trouble: d.trouble.text(),
 		Waiting: total, MaxWaiting: d.waiting.most, Channels: []ChannelStatus{},
 	}
-	for o := range d.ways.all() {
+	for o := range d.inForce().ways.all() {
 		c := o.status()
 		for name, n := range aside {
 			if base, _, _ := strings.Cut(name, ":"); base == o.name {

@@ -24,13 +24,10 @@ func (d *Dispatcher) handle(ctx context.Context, del *streams.Delivery, had map[
 		del.PutBack()
 		return
 	}
-	switch _, unreadable := del.Ref(); {
-	case del.FromEvents() && unreadable != nil:
-		err = d.buryUnreadable(ctx, del, unreadable)
-	case !wake.Key.Valid():
-		err = errNoEvent
-	default:
-		err = d.step(ctx, del, had)
+	for err = errReplaced; errors.Is(err, errReplaced); {
+		v, done := d.pin()
+		err = v.handleBy(ctx, del, had)
+		done()
 	}
 	if errors.Is(err, errStopping) {
 		del.PutBack()
@@ -48,6 +45,18 @@ func (d *Dispatcher) handle(ctx context.Context, del *streams.Delivery, had map[
 	if err := del.Ack(ctx); err != nil {
 		d.logger.Debug("acknowledgement lost: the delivery comes again and changes nothing", "key", wake.Key, "error", err)
 	}
+}
+
+// handleBy handles a delivery by one setup. It returns errReplaced where there is
+// another one by now and nothing is claimed.
+func (d *Dispatcher) handleBy(ctx context.Context, del *streams.Delivery, had map[string]*seat) error {
+	switch _, unreadable := del.Ref(); {
+	case del.FromEvents() && unreadable != nil:
+		return d.buryUnreadable(ctx, del, unreadable)
+	case !del.Wakeup().Key.Valid():
+		return errNoEvent
+	}
+	return d.step(ctx, del, had)
 }
 
 // pauseLook is how often it is asked whether a pause is over.
@@ -83,6 +92,9 @@ func (d *Dispatcher) step(ctx context.Context, del *streams.Delivery, had map[st
 		err = d.act(ctx, del, h, d.rules.decide(l), had)
 		if err == nil || !errors.Is(err, errLookAgain) && !isConflict(err) {
 			return err
+		}
+		if d.life.Err() != nil {
+			return errReplaced
 		}
 		wake := del.Wakeup()
 		h, known, err = d.last(ctx, wake.Tenant, wake.Key)
@@ -240,7 +252,7 @@ func (d *Dispatcher) auditDuplicate(ctx context.Context, del *streams.Delivery, 
 // event is due. It ends when the process is to stop: there is nothing in hand to
 // be finished.
 func (d *Dispatcher) hold(ctx context.Context, until time.Time) error {
-	ctx, cancel := d.untilStopped(ctx)
+	ctx, cancel := d.untilReplaced(ctx)
 	defer cancel()
 	select {
 	case <-time.After(until.Sub(d.now())):

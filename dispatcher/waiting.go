@@ -93,23 +93,28 @@ func (d *Dispatcher) askWaiting(ctx context.Context) (int, map[string]int, error
 // becomes of it.
 func (d *Dispatcher) consumeAside(ctx context.Context, aside map[string]int) error {
 	g, ctx := errgroup.WithContext(ctx)
-	for o := range d.ways.all() {
-		g.Go(func() error { return d.consumeWay(ctx, o) })
+	c := consumers{d: d, group: g, of: map[string]consumer{}}
+	for _, o := range slices.Collect(d.inForce().ways.all()) {
+		c.attend(ctx, o.name, o.count)
 	}
 	for _, name := range slices.Sorted(maps.Keys(aside)) {
-		if d.ways.named(name) == nil && aside[name] > 0 {
-			g.Go(func() error { return d.consumeNamed(ctx, name, nil, 1) })
+		if d.inForce().ways.named(name) == nil && aside[name] > 0 {
+			c.attend(ctx, name, 1)
 		}
 	}
 	g.Go(func() error {
 		for {
-			for _, o := range d.ways.unattended() {
-				g.Go(func() error { return d.consumeWay(ctx, o) })
+			v := d.inForce()
+			for o := range v.ways.all() {
+				c.attend(ctx, o.name, o.count)
+			}
+			for _, o := range v.ways.unattended() {
+				c.attend(ctx, o.name, o.count)
 			}
 			select {
 			case <-ctx.Done():
 				return nil
-			case <-d.ways.changed:
+			case <-d.changed:
 			}
 		}
 	})
@@ -117,14 +122,36 @@ func (d *Dispatcher) consumeAside(ctx context.Context, aside map[string]int) err
 	return g.Wait()
 }
 
-func (d *Dispatcher) consumeWay(ctx context.Context, o *outlet) error {
-	return d.consumeNamed(ctx, o.name, o, o.count)
+// consumers take what was set aside, one for each way. One of a way that is gone goes
+// on: somebody must take what is still there.
+type consumers struct {
+	d     *Dispatcher
+	group *errgroup.Group
+	of    map[string]consumer // by way
 }
 
-func (d *Dispatcher) consumeNamed(ctx context.Context, name string, o *outlet, workers int) error {
-	c := d.consume
-	c.Workers = min(workers, asideWorkers)
-	return d.log.Retries.ConsumeAside(ctx, name, c, d.handleAside(o))
+type consumer struct {
+	workers int
+	end     context.CancelFunc
+}
+
+// attend has somebody look after a way, with so many workers.
+func (c *consumers) attend(ctx context.Context, way string, workers int) {
+	workers = min(workers, asideWorkers)
+	before, there := c.of[way]
+	if there && before.workers == workers {
+		return
+	}
+	ctx, end := context.WithCancel(ctx)
+	c.of[way] = consumer{workers, end}
+	c.group.Go(func() error {
+		o := c.d.consume
+		o.Workers = workers
+		return c.d.log.Retries.ConsumeAside(ctx, way, o, c.d.handleAside(way))
+	})
+	if there {
+		before.end() // what it has in hand it finishes
+	}
 }
 
 // asideWorkers is how many events that were set aside a way has in hand. They
@@ -139,7 +166,7 @@ func (d *Dispatcher) recall(ctx context.Context) (aside map[string]int) {
 		return err
 	})
 	for name, n := range aside {
-		o := d.ways.named(name)
+		o := d.inForce().ways.named(name)
 		if o == nil || n == 0 {
 			continue
 		}

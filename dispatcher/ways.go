@@ -27,17 +27,22 @@ type ways struct {
 	changed chan struct{}      // holds a token when there are such
 }
 
-func newWays(channels map[string]Channel, tenants map[string]Tenant, now func() time.Time) (*ways, error) {
+// newWays returns the ways of channels and tenants. What is the same before keeps what
+// it knows of its providers. changed gets a token when an order is made.
+func newWays(channels map[string]Channel, tenants map[string]Tenant, before *ways, changed chan struct{}, now func() time.Time) (*ways, error) {
+	if before == nil {
+		before = &ways{}
+	}
 	w := &ways{
 		now: now, channels: map[string]*outlet{}, tenants: map[string]map[string]*outlet{},
 		policies: map[string]Policy{}, own: map[string]map[string]Policy{},
-		orders: map[string]*outlet{}, changed: make(chan struct{}, 1),
+		orders: map[string]*outlet{}, changed: changed,
 	}
 	for name, c := range channels {
 		if err := c.check(); err != nil {
 			return nil, fmt.Errorf("dispatcher: channel %q %w", name, err)
 		}
-		w.channels[name] = newOutlet(name, "", c, now)
+		w.channels[name] = newOutlet(name, "", c, now).keeping(before.channels[name])
 		w.policies[name] = w.channels[name].Policy
 	}
 	for tenant, t := range tenants {
@@ -48,7 +53,7 @@ func newWays(channels map[string]Channel, tenants map[string]Tenant, now func() 
 			if w.tenants[tenant] == nil {
 				w.tenants[tenant], w.own[tenant] = map[string]*outlet{}, maps.Clone(w.policies)
 			}
-			o := newOutlet(name, tenant, c, now)
+			o := newOutlet(name, tenant, c, now).keeping(before.tenants[tenant][name])
 			w.tenants[tenant][name], w.own[tenant][name] = o, o.Policy
 		}
 	}

@@ -45,6 +45,7 @@ func newRoot(c *cli) *cobra.Command {
 func commands(c *cli) []*cobra.Command {
 	return []*cobra.Command{
 		newServe(c),
+		newConfig(c),
 		newDemo(c),
 		newPublish(c),
 		newEvents(c),

@@ -4,11 +4,16 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
 
 	"github.com/lmittmann/tint"
 	"github.com/spf13/cobra"
 
 	"tidings/cmd/internal/app"
+	"tidings/cmd/internal/config"
 )
 
 func newServe(c *cli) *cobra.Command {
@@ -23,6 +28,8 @@ NATS server below the data directory, or an external one (NATS_URL).
 RabbitMQ and NATS may be down, now or later: they are waited for, and /readyz
 says which part is not working and why. The first interrupt finishes what is in
 hand; the second ends the process at once.
+
+SIGHUP reads the configuration anew, as tidings config reload does.
 
 The log goes to stderr: as text on a terminal, as JSON elsewhere or with --json.`,
 		Args: exactly(),
@@ -39,30 +46,56 @@ The log goes to stderr: as text on a terminal, as JSON elsewhere or with --json.
 }
 
 func (c *cli) serve(ctx context.Context, amqpURL, natsURL, listen, level string) (err error) {
-	conf, err := c.config()
+	load := func() (config.Config, error) {
+		conf, err := c.config()
+		if err == nil {
+			conf.Override("amqp.url", amqpURL)
+			conf.Override("nats.url", natsURL)
+			conf.Override("api.listen", listen)
+		}
+		return conf, err
+	}
+	conf, err := load()
 	if err != nil {
 		return err
 	}
-	conf.Override("amqp.url", amqpURL)
-	conf.Override("nats.url", natsURL)
-	conf.Override("api.listen", listen)
 	logger, err := c.logger(level)
 	if err != nil {
 		return err
 	}
 	a, err := app.New(app.Options{
-		Config: conf, Version: thisBuild().Version, Logger: logger,
+		Config: conf, Load: load, Version: thisBuild().Version, Logger: logger,
 		Listening: func(url string) { logger.Info("the API takes requests", "url", url) },
 	})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
+	defer reloadOnHangUp(ctx, a)()
 	if err := a.Run(ctx); err != nil {
 		return err
 	}
 	logger.Info("tidings has stopped")
 	return nil
+}
+
+// reloadOnHangUp has SIGHUP reload the configuration until end is called. What came of
+// it is in the log.
+func reloadOnHangUp(ctx context.Context, a *app.App) (end func()) {
+	hangUps, done := make(chan os.Signal, 1), make(chan struct{})
+	signal.Notify(hangUps, syscall.SIGHUP)
+	var reloading sync.WaitGroup
+	reloading.Go(func() {
+		for {
+			select {
+			case <-hangUps:
+				_, _ = a.Reload(ctx, "SIGHUP")
+			case <-done:
+				return
+			}
+		}
+	})
+	return func() { signal.Stop(hangUps); close(done); reloading.Wait() }
 }
 
 // logger writes for people on a terminal, unless they ask for JSON, and JSON

@@ -401,5 +401,8 @@ func detail(d *huma.ErrorDetail) string {
 	if name, ok := strings.CutPrefix(d.Location, "query."); ok {
 		return fmt.Sprintf("--%s %q: %s", name, fmt.Sprint(d.Value), d.Message)
 	}
+	if d.Location == "" {
+		return d.Message
+	}
 	return fmt.Sprintf("%s: %s", d.Location, d.Message)
 }

@@ -119,6 +119,12 @@ type Options struct {
 	// Dispatcher says how the dispatcher and the channels are doing. It may be nil,
 	// and answers at once.
 	Dispatcher func() Dispatching
+	// Configuration says which configuration is in force. It may be nil, and answers at
+	// once.
+	Configuration func() Configuration
+	// Reload reads the configuration anew for an operator and puts it in force, or
+	// returns a *[RefusedConfiguration]. It may be nil, for never.
+	Reload func(ctx context.Context, operator string) (Reload, error)
 	// Streams says how full the streams are; it may be nil.
 	Streams func(context.Context) ([]Stream, error)
 	// Metrics answers GET /metrics; nil: nothing does.
@@ -183,6 +189,9 @@ func New(o Options) (*Server, error) {
 	if o.Dispatcher == nil {
 		o.Dispatcher = func() Dispatching { return Dispatching{} }
 	}
+	if o.Configuration == nil {
+		o.Configuration = func() Configuration { return Configuration{} }
+	}
 	if o.Streams == nil {
 		o.Streams = func(context.Context) ([]Stream, error) { return nil, nil }
 	}
@@ -215,6 +224,7 @@ func (s *Server) routes() (http.Handler, error) {
 	s.registerReplays(api)
 	s.registerTests(api)
 	s.registerStatus(api)
+	s.registerConfiguration(api)
 	s.registerPublish(mux, api.OpenAPI())
 	s.registerRecords(mux, api.OpenAPI())
 	s.registerArchive(mux, api.OpenAPI())

@@ -49,14 +49,15 @@ type Channel = dispatcher.ChannelStatus
 
 // Status is where the process stands.
 type Status struct {
-	Ready      bool         `json:"ready"`
-	Version    string       `json:"version"`
-	StartedAt  time.Time    `json:"started_at"`
-	Parts      []Part       `json:"parts"`
-	Sources    []Source     `json:"sources"`
-	Dispatcher Dispatching  `json:"dispatcher"`
-	Ledger     store.Counts `json:"ledger"`
-	Streams    []Stream     `json:"streams"`
+	Ready         bool          `json:"ready"`
+	Version       string        `json:"version"`
+	StartedAt     time.Time     `json:"started_at"`
+	Configuration Configuration `json:"configuration"` // that is in force
+	Parts         []Part        `json:"parts"`
+	Sources       []Source      `json:"sources"`
+	Dispatcher    Dispatching   `json:"dispatcher"`
+	Ledger        store.Counts  `json:"ledger"`
+	Streams       []Stream      `json:"streams"`
 	// StreamsProblem is why Streams is empty, if it should not be.
 	StreamsProblem string `json:"streams_problem,omitempty"`
 }
@@ -137,7 +138,7 @@ func (s *Server) getStatus(ctx context.Context, _ *struct{}) (*answer[Status], e
 	status := Status{
 		Ready: ready.Ready, Version: s.Version, StartedAt: s.started, Parts: ready.Parts,
 		Sources: append([]Source{}, s.Sources()...), Ledger: counts, Streams: []Stream{},
-		Dispatcher: s.Dispatcher(),
+		Dispatcher: s.Dispatcher(), Configuration: s.Configuration(),
 	}
 	if status.Dispatcher.Channels == nil {
 		status.Dispatcher.Channels = []Channel{}

@@ -38,7 +38,9 @@ import (
 
 // Options are what an App is made of.
 type Options struct {
-	Config  config.Config
+	Config config.Config
+	// Load reads the configuration anew, as Config was read; nil: it cannot be.
+	Load    func() (config.Config, error)
 	Version string
 	Logger  *slog.Logger // nil: discard
 	// Listening is called once with the API's base URL, when it takes requests. It may be nil.
@@ -52,7 +54,9 @@ type App struct {
 	store      *store.Store
 	api        *api.Server
 	metrics    *metrics.Metrics
-	out        outlets                      // planner, channels, suppressions
+	senders    senders // those that are open
+	current    inForce // planner, channels, suppressions
+	reloads    reloads
 	log        logPart                      // there once it is open
 	desk       atomic.Pointer[letters.Desk] // the same
 	replays    atomic.Pointer[replay.Replayer]
@@ -84,10 +88,9 @@ func New(o Options) (_ *App, err error) {
 		return nil, err
 	}
 	a.onClose(a.dir.close)
-	if a.out, err = newOutlets(o.Config, a.dir, o.Logger); err != nil {
+	if err := a.firstOutlets(); err != nil {
 		return nil, err
 	}
-	a.onClose(a.out.close)
 	if a.store, err = store.Open(a.dir.file(ledgerFile), store.Options{}); err != nil {
 		return nil, err
 	}
@@ -97,9 +100,9 @@ func New(o Options) (_ *App, err error) {
 		return nil, err
 	}
 	a.upkeep = projector.NewUpkeep(projector.UpkeepOptions{Store: a.store, Source: a.source, Logger: o.Logger})
-	a.metrics = metrics.New(metrics.Options{Version: o.Version, Sources: a.statuses, Dispatcher: a.dispatchers, Logger: o.Logger})
+	a.metrics = metrics.New(metrics.Options{Version: o.Version, Sources: a.statuses, Dispatcher: a.dispatchers, Configuration: a.configurations, Logger: o.Logger})
 	a.api, err = api.New(api.Options{
-		Ledger: a.store, Door: &a.log, Letters: &a.log, Records: a.log.records, Archive: a.log.archive, Desk: a.desk.Load, Replays: a.replays.Load, Skips: a.skips, Upkeep: a.upkeep, Planner: a.out.planner, Folded: a.folded, Token: token, Version: o.Version,
+		Ledger: a.store, Door: &a.log, Letters: &a.log, Records: a.log.records, Archive: a.log.archive, Desk: a.desk.Load, Replays: a.replays.Load, Skips: a.skips, Upkeep: a.upkeep, Planner: &a.current, Folded: a.folded, Reload: a.reload(), Configuration: a.configuration, Token: token, Version: o.Version,
 		Parts: a.health, Behind: a.behind, Sources: a.sources, Dispatcher: a.dispatching, Streams: a.log.sizes, Metrics: a.metrics.Handler(), Logger: o.Logger,
 	})
 	return a, err
@@ -208,7 +211,7 @@ func (a *App) runOnLog(ctx context.Context, cancel context.CancelFunc) error {
 	a.desk.Store(letters.New(letters.Options{
 		Outcomes: log.Outcomes, Letters: log.DeadLetters, Events: log.Events, Waker: log.Retries,
 		Door:    readmission{door: a.log.door.Load(), sources: a.Config.AllSources()},
-		Planner: a.out.planner, Suppressions: a.out.suppressions, Logger: a.Logger,
+		Planner: &a.current, Suppressions: &a.current, Logger: a.Logger,
 	}))
 	a.replays.Store(replay.New(replay.Options{Log: log.Outcomes, Desk: a.desk.Load(), Logger: a.Logger}))
 
@@ -236,17 +239,10 @@ func (a *App) runOnLog(ctx context.Context, cancel context.CancelFunc) error {
 
 // workParts makes the parts that take work: they stop first.
 func (a *App) workParts(log *streams.Log, projection *projector.Projector) ([]func(context.Context) error, error) {
-	d, err := dispatcher.New(dispatcher.Options{
-		Log: log, Owner: a.dir.owner, Planner: a.out.planner, Channels: a.out.channels, Tenants: a.out.tenants,
-		Suppressions: a.out.suppressions, Staleness: a.Config.Staleness.Std(),
-		Crashes: a.Config.Policy.Crashes, MaxWaiting: a.Config.MaxWaiting, Logger: a.Logger,
-		Tried:  a.metrics.Tried,
-		Paused: func() string { return projection.Status().Damaged() },
-	})
+	d, err := a.newDispatcher(log, projection)
 	if err != nil {
 		return nil, err
 	}
-	a.dispatcher.Store(d)
 	s := steward.New(steward.Options{
 		Ledger: stewardship{a.store, projection, log}, Waker: log.Retries, Events: log.Events,
 		Histories: log.Outcomes, Letters: log.DeadLetters,
@@ -263,6 +259,23 @@ func (a *App) workParts(log *streams.Log, projection *projector.Projector) ([]fu
 	}
 	a.parts.Store(parts)
 	return work, nil
+}
+
+// newDispatcher makes the dispatcher by what is in force by now.
+func (a *App) newDispatcher(log *streams.Log, projection *projector.Projector) (*dispatcher.Dispatcher, error) {
+	a.reloads.mu.Lock()
+	defer a.reloads.mu.Unlock()
+	s := a.current.Load().setup()
+	d, err := dispatcher.New(dispatcher.Options{
+		Log: log, Owner: a.dir.owner, Planner: s.Planner, Channels: s.Channels, Tenants: s.Tenants,
+		Suppressions: s.Suppressions, Staleness: s.Staleness, Crashes: s.Crashes,
+		MaxWaiting: a.Config.MaxWaiting, Logger: a.Logger, Tried: a.metrics.Tried,
+		Paused: func() string { return projection.Status().Damaged() },
+	})
+	if err == nil {
+		a.dispatcher.Store(d)
+	}
+	return d, err
 }
 
 // afterCatchingUp delays a part that reads the ledger until it is what the log was

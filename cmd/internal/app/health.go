@@ -22,6 +22,9 @@ func (a *App) health(ctx context.Context) []api.Part {
 	if a.stop.Load() {
 		out = append(out, api.Part{Name: "process", Reason: "stopping: finishing what is in hand"})
 	}
+	if c := a.configuration(); c.Refused != nil {
+		out = append(out, api.Part{Name: "configuration", Ready: true, Reason: c.Refused.String()})
+	}
 	parts, _ := a.parts.Load().([]part)
 	for _, p := range parts {
 		out = append(out, p(ctx))

@@ -3,8 +3,6 @@ package app
 import (
 	"errors"
 	"fmt"
-	"io"
-	"log/slog"
 
 	"tidings/cmd/internal/config"
 	"tidings/dispatcher"
@@ -18,29 +16,39 @@ import (
 // outlets are what the configuration says about messages: who gets which, on
 // which channel, and who gets none.
 type outlets struct {
+	config       config.Config
 	planner      *plan.Planner
 	channels     map[string]dispatcher.Channel
 	tenants      map[string]dispatcher.Tenant
 	suppressions dispatcher.SuppressionList
-	closers      []io.Closer
+	senders      *senders
+	held         []*heldSender
 }
 
-func newOutlets(c config.Config, dir *directory, logger *slog.Logger) (outlets, error) {
+func newOutlets(c config.Config, dir *directory, senders *senders) (_ *outlets, err error) {
 	secret, err := dir.secret(recipientsKey, "restore it from a backup; without it recipients cannot be recognised")
 	if err != nil {
-		return outlets{}, err
+		return nil, err
 	}
-	o := outlets{channels: map[string]dispatcher.Channel{}, tenants: map[string]dispatcher.Tenant{}}
+	o := &outlets{config: c, channels: map[string]dispatcher.Channel{}, tenants: map[string]dispatcher.Tenant{}, senders: senders}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, o.close())
+		}
+	}()
 	for name, ch := range c.Channels {
 		if o.channels[name], err = o.channel(name, ch, c.Policy); err != nil {
-			return o, errors.Join(fmt.Errorf("channels.%s: %w", name, err), o.close())
+			return nil, fmt.Errorf("channels.%s: %w", name, err)
 		}
 	}
 	for tenant, t := range c.Tenants {
+		if t == nil {
+			continue
+		}
 		own := dispatcher.Tenant{Channels: map[string]dispatcher.Channel{}}
 		for name, ch := range t.Channels {
 			if own.Channels[name], err = o.channel(name, &ch.Channel, c.Policy); err != nil {
-				return o, errors.Join(fmt.Errorf("tenants.%s.channels.%s: %w", tenant, name, err), o.close())
+				return nil, fmt.Errorf("tenants.%s.channels.%s: %w", tenant, name, err)
 			}
 		}
 		o.tenants[tenant] = own
@@ -51,13 +59,15 @@ func newOutlets(c config.Config, dir *directory, logger *slog.Logger) (outlets, 
 		})
 	}
 	o.planner, err = c.Planner(secret)
-	if err != nil {
-		return o, errors.Join(err, o.close())
+	return o, err
+}
+
+// setup is what the dispatcher works by.
+func (o *outlets) setup() dispatcher.Setup {
+	return dispatcher.Setup{
+		Planner: o.planner, Channels: o.channels, Tenants: o.tenants, Suppressions: o.suppressions,
+		Staleness: o.config.Staleness.Std(), Crashes: o.config.Policy.Crashes,
 	}
-	for _, w := range o.planner.Warnings() {
-		logger.Warn(w)
-	}
-	return o, nil
 }
 
 // channel makes the senders of a channel, one for each provider.
@@ -68,14 +78,12 @@ func (o *outlets) channel(name string, ch *config.Channel, base config.Policy) (
 		providers = []*config.Override{{Name: name, Channel: *ch}}
 	}
 	for _, p := range providers {
-		sender, err := newSender(p.Channel)
+		sender, err := o.senders.get(p.Channel)
 		if err != nil {
 			return c, err
 		}
-		if closer, ok := sender.(io.Closer); ok {
-			o.closers = append(o.closers, closer)
-		}
-		c.Providers = append(c.Providers, dispatcher.Provider{Name: p.Name, Sender: sender, Policy: channelPolicy(base, &p.Channel)})
+		o.held = append(o.held, sender)
+		c.Providers = append(c.Providers, dispatcher.Provider{Name: p.Name, Sender: sender.Sender, Policy: channelPolicy(base, &p.Channel)})
 	}
 	return c, nil
 }
@@ -113,10 +121,5 @@ func policyOf(base config.Policy, t config.Tuning) dispatcher.Policy {
 	return out
 }
 
-func (o outlets) close() error {
-	var errs []error
-	for _, c := range o.closers {
-		errs = append(errs, c.Close())
-	}
-	return errors.Join(errs...)
-}
+// close gives its senders back. It is called once, when nobody sends by them any more.
+func (o *outlets) close() error { return o.senders.release(o.held) }

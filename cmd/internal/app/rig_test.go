@@ -137,7 +137,10 @@ func (w *world) add(lines string) {
 func (w *world) start() (client *api.Client, stop func()) {
 	w.Helper()
 	listening := make(chan string, 1)
-	a, err := app.New(app.Options{Config: w.conf, Logger: w.logger, Listening: func(url string) { listening <- url }})
+	a, err := app.New(app.Options{
+		Config: w.conf, Load: func() (config.Config, error) { return config.Load(w.path, nil) },
+		Logger: w.logger, Listening: func(url string) { listening <- url },
+	})
 	require.NoError(w, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

@@ -115,18 +115,18 @@ func (c *Config) decode(path string, data []byte) error {
 	return located(path, again)
 }
 
-// located says where in the file an error is. It leaves out the excerpt of the
-// file that the library offers, since a secret may stand on one of its lines.
+// located returns [Problems] that say where in the file an error is. They leave out the
+// excerpt of the file that the library offers, since a secret may stand on one of its lines.
 func located(path string, err error) error {
 	at, ok := errors.AsType[yaml.Error](err)
 	if !ok {
-		return fmt.Errorf("%s: %w", path, err)
+		return Problems{{Place: path, Message: err.Error()}}
 	}
 	position := path
 	if token := at.GetToken(); token != nil && token.Position != nil {
 		position = fmt.Sprintf("%s:%d:%d", path, token.Position.Line, token.Position.Column)
 	}
-	return fmt.Errorf("%s: %s", position, inWords(at))
+	return Problems{{Place: position, Message: inWords(at)}}
 }
 
 func inWords(err yaml.Error) string {

@@ -15,9 +15,21 @@ import (
 
 // Problem is one thing that is wrong with a configuration.
 type Problem struct {
-	Key     string // such as api.listen or routes[2].when; of a template its file
-	Place   string // where the configuration file has it, such as tidings.yaml:7; empty if it does not
-	Message string // what to do about it; never holds a secret
+	Key     string `json:"key,omitempty"`   // such as api.listen or routes[2].when; of a template its file
+	Place   string `json:"place,omitempty"` // where the configuration file has it, such as tidings.yaml:7; empty if it does not
+	Message string `json:"message"`         // what to do about it; never holds a secret
+}
+
+// String is the problem as one line.
+func (p Problem) String() string {
+	text := p.Message
+	if p.Key != "" {
+		text = p.Key + ": " + text
+	}
+	if p.Place != "" {
+		text = p.Place + ": " + text
+	}
+	return text
 }
 
 // Problems is everything that is wrong with a configuration, and an error.
@@ -27,10 +39,7 @@ type Problems []Problem
 func (ps Problems) Error() string {
 	lines := make([]string, len(ps))
 	for i, p := range ps {
-		lines[i] = p.Key + ": " + p.Message
-		if p.Place != "" {
-			lines[i] = p.Place + ": " + lines[i]
-		}
+		lines[i] = p.String()
 	}
 	return strings.Join(lines, "\n")
 }

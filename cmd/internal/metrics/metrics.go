@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"tidings/bridge"
+	"tidings/cmd/internal/api"
 	"tidings/dispatcher"
 )
 
@@ -31,7 +32,9 @@ type Options struct {
 	// Dispatcher says how the dispatcher and its channels are doing: none before
 	// there is one.
 	Dispatcher func() []dispatcher.Status
-	Logger     *slog.Logger // nil discards
+	// Configuration says which configuration is in force.
+	Configuration func() []api.Configuration
+	Logger        *slog.Logger // nil discards
 }
 
 // Metrics are all metrics of a process.
@@ -58,6 +61,8 @@ func New(o Options) *Metrics {
 		collector(o.Dispatcher, dispatcherLabels(), dispatcherFamilies()...),
 		collector(channels(o.Dispatcher), channelLabels(), channelFamilies()...),
 		collector(providers(o.Dispatcher), providerLabels(), providerFamilies()...),
+		collector(o.Configuration, revisionLabels(), revisionFamilies()...),
+		collector(o.Configuration, configurationLabels(), configurationFamilies()...),
 	)
 	return m
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"tidings/bridge"
+	"tidings/cmd/internal/api"
 	"tidings/dispatcher"
 	"tidings/streams/event"
 )
@@ -35,6 +36,12 @@ func sample() Options {
 				},
 				{Name: "far", Window: 256, Waiting: -1, Consumers: -1, Reason: "connection refused"},
 			}
+		},
+		Configuration: func() []api.Configuration {
+			return []api.Configuration{{
+				Revision: "0123abcd", LoadedAt: time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC), Reloads: 3, Failed: 1,
+				Refused: &api.RefusedConfiguration{},
+			}}
 		},
 		Dispatcher: func() []dispatcher.Status {
 			return []dispatcher.Status{{
@@ -161,6 +168,21 @@ tidings_channel_throttled_total{channel="mail",tenant="acme"} 0
 # TYPE tidings_channel_tries_total counter
 tidings_channel_tries_total{channel="hook",provider="hook",result="delivered"} 1
 tidings_channel_tries_total{channel="mail",provider="ses",result="transient"} 1
+# HELP tidings_config_info Always 1; the label says which revision of the configuration runs.
+# TYPE tidings_config_info gauge
+tidings_config_info{revision="0123abcd"} 1
+# HELP tidings_config_loaded_timestamp_seconds When the configuration that runs was loaded, in seconds since 1970.
+# TYPE tidings_config_loaded_timestamp_seconds gauge
+tidings_config_loaded_timestamp_seconds 1.7776368e+09
+# HELP tidings_config_refused 1 if the last reload was refused, so that something else runs than what is configured; status and log say why.
+# TYPE tidings_config_refused gauge
+tidings_config_refused 1
+# HELP tidings_config_reloads_failed_total Reloads that changed nothing.
+# TYPE tidings_config_reloads_failed_total counter
+tidings_config_reloads_failed_total 1
+# HELP tidings_config_reloads_total Reloads that put another configuration in force.
+# TYPE tidings_config_reloads_total counter
+tidings_config_reloads_total 3
 # HELP tidings_dispatcher_in_hand Events being worked on.
 # TYPE tidings_dispatcher_in_hand gauge
 tidings_dispatcher_in_hand 3

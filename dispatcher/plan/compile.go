@@ -101,12 +101,13 @@ func Compile(rules Rules, templates fs.FS, o Options) (*Planner, error) {
 		c.add(Problem{Key: "default_locale", Text: noLanguage})
 		c.rules.DefaultLocale = "en" // to look at the rest
 	}
+	c.loadShared(templates)
 	c.templates = c.loadTemplates(templates)
 	p := &Planner{o: c.o, zones: &c.zones, defaultLocale: c.rules.DefaultLocale, base: c.baseRules(), tenants: map[string]*ruleset{}}
 	for _, tenant := range slices.Sorted(maps.Keys(rules.Tenants)) {
 		p.tenants[tenant] = c.overlay(tenant, p.base)
 	}
-	if err := c.problems.err(); err != nil {
+	if err := c.problems.unique().err(); err != nil {
 		return nil, err
 	}
 	p.warnings, p.revision = c.warnings, c.revision()
@@ -118,6 +119,7 @@ type compiler struct {
 	rules     Rules
 	o         Options
 	templates map[string]*template
+	shared    map[string][]sharedFile // by ending
 	zones     zones
 	schemas   map[string]*jsonschema.Schema // by file
 	contents  map[string]string             // their digests
@@ -153,6 +155,11 @@ func (c *compiler) route(key string, source Route, env types.Map) route {
 	case "", event.Resend, event.Hold:
 	default:
 		at("on_unknown", "%q is neither resend nor hold", source.OnUnknown)
+	}
+	switch source.OnTemplateError {
+	case "", DeadLetter, Degrade:
+	default:
+		at("on_template_error", "%q is neither dead_letter nor degrade", source.OnTemplateError)
 	}
 	if source.Category != "" && !category.MatchString(source.Category) {
 		at("category", "a category has 1 to 32 of the characters a-z, 0-9, - and _")

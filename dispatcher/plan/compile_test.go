@@ -30,7 +30,7 @@ templates/broken/subject.txt:2: unclosed action
 templates/broken/text.txt:1: function "nope" not defined
 routes[0].name: must have 1 to 64 letters, digits, dots, dashes and underscores, and begin with a letter or digit
 routes[0].providers[0]: channel "mail" has no provider "ses": there are no providers
-routes[0].template: templates/half has no text.txt or html.html, which channel "mail" needs
+routes[0].template: templates/half has no text.txt, html.html or message.md, which channel "mail" needs
 routes[1].event (route "twice"): ** stands only at the end
 routes[1].recipients (route "twice"):1:1: unknown name dta
 routes[1].channel (route "twice"): there is no channel "post": the channels are mail, shop
@@ -82,15 +82,15 @@ func TestTemplatesAreCheckedAtStart(t *testing.T) {
 		files fstest.MapFS
 		want  string
 	}{
-		{"a file of another name", files("greeting/subjct.txt", "a"), "templates/greeting/subjct.txt: is none of subject.txt, text.txt, html.html, body.json, body.xml, body.txt, body.html, nor one of these with a locale such as text.de.txt"},
-		{"a file of another ending", files("greeting/subject.html", "a"), "templates/greeting/subject.html: is none of subject.txt, text.txt, html.html, body.json, body.xml, body.txt, body.html, nor one of these with a locale such as text.de.txt"},
+		{"a file of another name", files("greeting/subjct.txt", "a"), "templates/greeting/subjct.txt: is none of subject.txt, text.txt, html.html, message.md, body.json, body.xml, body.txt, body.html, nor one of these with a locale such as text.de.txt"},
+		{"a file of another ending", files("greeting/subject.html", "a"), "templates/greeting/subject.html: is none of subject.txt, text.txt, html.html, message.md, body.json, body.xml, body.txt, body.html, nor one of these with a locale such as text.de.txt"},
 		{"a language that is not known", files("greeting/text.xx.txt", "a"), `templates/greeting/text.xx.txt: "xx" is not a language that is known`},
 		{"the default language, twice", files("greeting/text.en.txt", "a"), "templates/greeting/text.txt: is the text for locale en, as is templates/greeting/text.en.txt: keep one"},
 		{"a file that is empty", files("greeting/text.txt", " \n"), "templates/greeting/text.txt: is empty"},
 		{"a file that is too long", files("greeting/text.txt", strings.Repeat("a", 1<<20+1)), "templates/greeting/text.txt: has 1048577 bytes: at most 1048576 are read"},
 		{"a folder in a template", files("greeting/text.fr.txt/a", "a"), "templates/greeting/text.fr.txt: is a folder: a template is a folder of files"},
 		{"a language with fewer parts", files("greeting/html.html", "a"), "templates/greeting: html is there for one of the locales en and de only: give both the same parts"},
-		{"a template that is not there", files("greeting/text.txt", "a\n{{template \"b\"}}"), `templates/greeting/text.txt:2: there is no template "b" in this file`},
+		{"a template that is not there", files("greeting/text.txt", "a\n{{template \"b\"}}"), `templates/greeting/text.txt:2: there is no template "b" in this file or in _shared`},
 		{"a template that calls itself", files("greeting/text.txt", `{{define "a"}}{{template "a"}}{{end}}`), `templates/greeting/text.txt: the template "a" calls itself`},
 		{"HTML that has no context", files("other/subject.txt", "a", "other/html.html", "<p>\n<a href={{if .data.x}}\"{{end}}>"), "templates/other/html.html:2:13: {{if}} branches end in different contexts: {stateURL delimDoubleQuote urlPartNone jsCtxRegexp [] attrURL elementNone <nil>}, {stateBeforeValue delimNone urlPartNone jsCtxRegexp [] attrURL elementNone <nil>}"},
 		{"a template without the default language", files("other/text.de.txt", "a"), "templates/other: has nothing for the default locale en"},

@@ -123,33 +123,24 @@ func (c contract) broken(e event.Envelope) string {
 	if !ok {
 		return "the payload cannot be checked"
 	}
-	var found []string
-	for leaf := range leaves(violation) {
-		if found = append(found, placeOf(leaf)+" "+complaint(leaf.ErrorKind)); len(found) == maxViolations {
-			break
-		}
-	}
-	return strings.Join(found, "; ")
+	found := complaints(violation)
+	slices.Sort(found) // the members of an object come in any order
+	return strings.Join(found[:min(len(found), maxViolations)], "; ")
 }
 
 // maxViolations is how many places of one event are named.
 const maxViolations = 5
 
-// leaves yields the violations that have no cause of their own.
-func leaves(v *jsonschema.ValidationError) func(yield func(*jsonschema.ValidationError) bool) {
-	return func(yield func(*jsonschema.ValidationError) bool) { walk(v, yield) }
-}
-
-func walk(v *jsonschema.ValidationError, yield func(*jsonschema.ValidationError) bool) bool {
+// complaints are about the violations that have no cause of their own.
+func complaints(v *jsonschema.ValidationError) []string {
 	if len(v.Causes) == 0 {
-		return yield(v)
+		return []string{placeOf(v) + " " + complaint(v.ErrorKind)}
 	}
+	var all []string
 	for _, cause := range v.Causes {
-		if !walk(cause, yield) {
-			return false
-		}
+		all = append(all, complaints(cause)...)
 	}
-	return true
+	return all
 }
 
 // placeOf is the JSON Pointer (RFC 6901) of a value, without names that may be about a

@@ -38,7 +38,7 @@
 //
 // # Templates
 //
-// A template is a folder: subject.txt, text.txt and html.html for e-mail, one
+// A template is a folder: subject.txt, text.txt and html.html, or message.md, for e-mail, one
 // file body.json (or .txt, .xml, .html) for what takes a single body. A name
 // with a locale, such as subject.de.txt, is used for recipients who want that
 // language; every locale has all the files. Templates see what expressions see,
@@ -50,6 +50,9 @@
 //	VALUE | default "customer"      what stands in for an empty value
 //	date "2 Jan 2006" .occurred_at  a time, or a text that is one, by a layout of Go
 //	number .data.total 2            a number with decimals, as the file's language writes it
+//	local .timezone .data.at        a time as the clocks of a zone show it, and the zone
+//	in .timezone .data.at           a time in a zone, for date
+//	money .data.total "EUR"         an amount in a currency, as the file's language writes it
 //	json .data                      JSON, which is how values get into body.json
 //	join ", " .data.tags            a list as one text
 //	upper VALUE, lower VALUE

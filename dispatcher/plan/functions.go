@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"reflect"
 	"slices"
 	"strconv"
@@ -27,17 +28,21 @@ func wrong(format string, args ...any) error { return &functionError{fmt.Sprintf
 // comparisons replace those that are built in, which refuse to compare 5 with
 // 5.5 and so would fail by what a producer happens to send. So does index, which
 // prints "<no value>" for what is not there.
-func functions(tag language.Tag) map[string]any {
+func functions(tag language.Tag, z *zones) map[string]any {
 	f := map[string]any{
-		"date":    date,
-		"default": fallback,
-		"get":     get,
-		"index":   index,
-		"join":    join,
-		"json":    toJSON,
-		"lower":   strings.ToLower,
-		"number":  func(value any, decimals int) (string, error) { return formatNumber(tag, value, decimals) },
-		"upper":   strings.ToUpper,
+		"date":     date,
+		"in":       func(zone string, value any) (time.Time, error) { return z.in(zone, value) },
+		"local":    func(zone string, value any) (string, error) { return z.local(zone, value) },
+		"money":    func(amount any, code string) (string, error) { return money(tag, amount, code) },
+		"default":  fallback,
+		"get":      get,
+		"index":    index,
+		"join":     join,
+		"json":     toJSON,
+		"lower":    strings.ToLower,
+		escapeName: markdownText,
+		"number":   func(value any, decimals int) (string, error) { return formatNumber(tag, value, decimals) },
+		"upper":    strings.ToUpper,
 	}
 	maps.Copy(f, comparisons())
 	return f
@@ -45,18 +50,27 @@ func functions(tag language.Tag) map[string]any {
 
 // date formats a time, or a text in the form of RFC 3339, by a layout of Go.
 func date(layout string, value any) (string, error) {
+	t, err := instant("date", value)
+	if err != nil {
+		return "", err
+	}
+	return t.Format(layout), nil
+}
+
+// instant reads a time, or a text in the form of RFC 3339.
+func instant(function string, value any) (time.Time, error) {
 	switch value := value.(type) {
 	case time.Time:
-		return value.Format(layout), nil
+		return value, nil
 	case string:
 		if value == "" {
-			return "", wrong("date: no time is given")
+			return time.Time{}, wrong("%s: no time is given", function)
 		}
 		if t, err := time.Parse(time.RFC3339, value); err == nil {
-			return t.Format(layout), nil
+			return t, nil
 		}
 	}
-	return "", wrong("date: want a time such as 2030-01-31T12:00:00Z")
+	return time.Time{}, wrong("%s: want a time such as 2030-01-31T12:00:00Z", function)
 }
 
 // fallback returns value unless it is empty, as in {{get .data "name" | default "customer"}}.
@@ -130,15 +144,21 @@ func toJSON(value any) (string, error) {
 // formatNumber writes a number, or a text that is one, as people who speak the
 // file's language do.
 func formatNumber(tag language.Tag, value any, decimals int) (string, error) {
-	f, ok := numeric(value)
-	if s, isText := value.(string); isText {
-		parsed, err := strconv.ParseFloat(s, 64)
-		f, ok = parsed, err == nil
-	}
+	f, ok := amountOf(value)
 	if !ok || decimals < 0 || decimals > 20 {
 		return "", wrong("number: want a number and 0 to 20 decimals")
 	}
 	return message.NewPrinter(tag).Sprint(number.Decimal(f, number.Scale(decimals))), nil
+}
+
+// amountOf returns a number, or what a text says that is one.
+func amountOf(value any) (float64, bool) {
+	s, isText := value.(string)
+	if !isText {
+		return numeric(value)
+	}
+	f, err := strconv.ParseFloat(s, 64)
+	return f, err == nil && !math.IsInf(f, 0) && !math.IsNaN(f)
 }
 
 func numeric(value any) (float64, bool) {

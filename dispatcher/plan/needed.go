@@ -105,7 +105,7 @@ func inCommon(a, b string) int {
 func (k Kind) files() string {
 	switch k {
 	case Email:
-		return "subject.txt, and text.txt or html.html"
+		return "subject.txt, and text.txt, html.html or message.md"
 	case Webhook:
 		return "body.json"
 	}

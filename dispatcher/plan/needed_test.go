@@ -43,11 +43,11 @@ func TestWhatWouldHaveBeenNeeded(t *testing.T) {
 		{name: "an element of what is walked over", route: recipients("map(data.people, .mail)"), needed: "recipients must give an e-mail address: map(data.people, .mail)", missing: []string{"data.people"}},
 		{
 			name: "a template, in the languages that it was looked for in", route: func(r *plan.Route) { r.Template, r.Locale = "farewell", "'de-DE'" },
-			needed: "templates/farewell must have subject.txt, and text.txt or html.html", locales: []string{"de-DE", "en"},
+			needed: "templates/farewell must have subject.txt, and text.txt, html.html or message.md", locales: []string{"de-DE", "en"},
 		},
 		{
 			name: "a template where the wanted language is none", route: func(r *plan.Route) { r.Template, r.Locale = "farewell", "data.name" },
-			needed: "templates/farewell must have subject.txt, and text.txt or html.html", locales: []string{"en"},
+			needed: "templates/farewell must have subject.txt, and text.txt, html.html or message.md", locales: []string{"en"},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

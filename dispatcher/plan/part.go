@@ -7,7 +7,9 @@ import (
 	"fmt"
 	htmltemplate "html/template"
 	"io"
+	"maps"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	texttemplate "text/template"
@@ -21,19 +23,22 @@ type part struct {
 	file      string // with the folder, as errors name it
 	source    string
 	mediaType string
+	shared    map[string]sharedFile // what it calls, by name
+	markdown  *markdown             // nil: it is none
 	program   interface {
 		Execute(to io.Writer, data any) error
 	}
 }
 
-// compilePart compiles a file. HTML is escaped by its context, anything else is
-// not: a JSON body uses the function json.
-func compilePart(file, source, ending, locale string) (*part, Problems) {
+// compilePart compiles a file. HTML is escaped by its context, anything else is not: a
+// JSON body uses the function json. change, if there is one, gets what was parsed.
+func (c *compiler) compilePart(file, source, ending, locale string, change func(map[string]*parse.Tree)) (*part, Problems) {
 	p := &part{file: file, source: source, mediaType: mediaTypes[ending]}
 	if strings.TrimSpace(source) == "" {
 		return p, Problems{{File: file, Text: "is empty"}}
 	}
-	known := functions(language.Make(locale))
+	p.shared = c.sharedFor(ending, locale)
+	known := functions(language.Make(locale), &c.zones)
 	var trees map[string]*parse.Tree
 	var err error
 	if ending == "html" {
@@ -42,17 +47,26 @@ func compilePart(file, source, ending, locale string) (*part, Problems) {
 		trees, err = p.compileText(known)
 	}
 	if err != nil {
-		return p, Problems{parseProblem(file, err)}
+		return p, Problems{p.problem(err)}
 	}
-	if problems := prepare(file, trees); len(problems) > 0 {
+	problems := p.prepare(trees)
+	if len(problems) > 0 {
 		return p, problems
+	}
+	if change != nil {
+		change(trees)
 	}
 	return p, p.escape()
 }
 
 func (p *part) compileText(known texttemplate.FuncMap) (map[string]*parse.Tree, error) {
-	t, err := texttemplate.New(p.file).Option("missingkey=error").Funcs(known).Parse(p.source)
-	if err != nil {
+	t := texttemplate.New(p.file).Option("missingkey=error").Funcs(known)
+	for _, name := range slices.Sorted(maps.Keys(p.shared)) {
+		if _, err := t.New(name).Parse(p.shared[name].source); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := t.Parse(p.source); err != nil {
 		return nil, err
 	}
 	p.program = t
@@ -64,8 +78,13 @@ func (p *part) compileText(known texttemplate.FuncMap) (map[string]*parse.Tree, 
 }
 
 func (p *part) compileHTML(known htmltemplate.FuncMap) (map[string]*parse.Tree, error) {
-	t, err := htmltemplate.New(p.file).Option("missingkey=error").Funcs(known).Parse(p.source)
-	if err != nil {
+	t := htmltemplate.New(p.file).Option("missingkey=error").Funcs(known)
+	for _, name := range slices.Sorted(maps.Keys(p.shared)) {
+		if _, err := t.New(name).Parse(p.shared[name].source); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := t.Parse(p.source); err != nil {
 		return nil, err
 	}
 	p.program = t
@@ -76,11 +95,31 @@ func (p *part) compileHTML(known htmltemplate.FuncMap) (map[string]*parse.Tree, 
 	return trees, nil
 }
 
+// prepare is [prepare], and forgets what is shared and not called.
+func (p *part) prepare(trees map[string]*parse.Tree) Problems {
+	called, problems := prepare(p.file, trees, p.shared)
+	maps.DeleteFunc(p.shared, func(name string, _ sharedFile) bool { return !called[name] })
+	for i := range problems {
+		if of, ok := p.shared[problems[i].template]; ok {
+			problems[i].File = of.file
+		}
+	}
+	return problems
+}
+
+// fileOf returns the file of a template by its name.
+func (p *part) fileOf(name string) string {
+	if s, ok := p.shared[name]; ok {
+		return s.file
+	}
+	return p.file
+}
+
 // escape makes html/template find its contexts now and not at the first event.
 func (p *part) escape() Problems {
 	err := p.program.Execute(newOutput(maxFile), map[string]any{})
 	if bad, ok := errors.AsType[*htmltemplate.Error](err); ok {
-		return Problems{parseProblem(p.file, bad)}
+		return Problems{p.problem(bad)}
 	}
 	return nil
 }
@@ -88,14 +127,15 @@ func (p *part) escape() Problems {
 // templateError is how the template packages begin their errors.
 var templateError = regexp.MustCompile(`(?s)^(?:html/)?template: ?(.*?):(\d+)(?::(\d+))?: (.*)$`)
 
-func parseProblem(file string, err error) Problem {
+// problem says where an error of the template packages is.
+func (p *part) problem(err error) Problem {
 	m := templateError.FindStringSubmatch(err.Error())
 	if m == nil {
-		return Problem{File: file, Text: err.Error()}
+		return Problem{File: p.file, Text: err.Error()}
 	}
 	line, _ := strconv.Atoi(m[2])
 	column, _ := strconv.Atoi(m[3])
-	return Problem{File: file, Line: line, Column: column, Text: m[4]}
+	return Problem{File: p.fileOf(m[1]), Line: line, Column: column, Text: m[4]}
 }
 
 // run executes the part. Its error names file and line, and no value.
@@ -126,7 +166,7 @@ func (p *part) fault(err error) error {
 	if m == nil {
 		return fmt.Errorf("%s: could not be executed", p.file)
 	}
-	place := p.file + ":" + m[2]
+	place := p.fileOf(m[1]) + ":" + m[2]
 	if m[3] != "" {
 		place += ":" + m[3]
 	}

@@ -7,13 +7,21 @@ import (
 	"text/template/parse"
 )
 
-// prepare checks that no template of a file calls itself, by whatever way, and
-// makes every loop and every call write at least an empty text, which is what
-// output counts.
-func prepare(file string, trees map[string]*parse.Tree) Problems {
-	var problems Problems
+// prepare checks what a file calls: that it is there, and that nothing calls itself, by
+// whatever way. It makes every loop and every call write at least an empty text, which is
+// what output counts. What is shared counts if it is called. called are the names that count.
+func prepare(file string, trees map[string]*parse.Tree, shared map[string]sharedFile) (called map[string]bool, problems Problems) {
+	called = map[string]bool{}
 	calls := map[string][]string{}
+	var open []string
 	for _, name := range slices.Sorted(maps.Keys(trees)) {
+		if _, ok := shared[name]; !ok {
+			called[name], open = true, append(open, name)
+		}
+	}
+	for len(open) > 0 {
+		name := open[0]
+		open = open[1:]
 		tree := trees[name]
 		if tree == nil || tree.Root == nil {
 			continue
@@ -21,19 +29,23 @@ func prepare(file string, trees map[string]*parse.Tree) Problems {
 		v := visitor{tick: tick(tree)}
 		v.list(tree.Root)
 		v.prepend(tree.Root)
-		for _, called := range v.called {
-			if trees[called.Name] == nil {
-				problems = append(problems, Problem{File: file, Line: called.Line, Text: fmt.Sprintf("there is no template %q in this file", called.Name)})
+		for _, c := range v.called {
+			if trees[c.Name] == nil {
+				problems = append(problems, Problem{File: file, Line: c.Line, Text: fmt.Sprintf("there is no template %q in this file or in %s", c.Name, sharedFolder), template: name})
 			}
-			calls[name] = append(calls[name], called.Name)
+			calls[name] = append(calls[name], c.Name)
+			if !called[c.Name] {
+				called[c.Name] = true
+				open = append(open, c.Name)
+			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(calls)) {
 		if reaches(calls, name, name, map[string]bool{}) {
-			problems = append(problems, Problem{File: file, Text: fmt.Sprintf("the template %q calls itself", name)})
+			problems = append(problems, Problem{File: file, Text: fmt.Sprintf("the template %q calls itself", name), template: name})
 		}
 	}
-	return problems
+	return called, problems
 }
 
 func reaches(calls map[string][]string, from, to string, seen map[string]bool) bool {

@@ -15,6 +15,8 @@ type Problem struct {
 	// the key holds. 0 means the whole of it.
 	Line, Column int
 	Text         string // what is wrong and what to do
+
+	template string // the template of a file that it is in
 }
 
 // String names the place and the problem in one line.
@@ -43,6 +45,17 @@ func (ps Problems) Error() string {
 		lines[i] = p.String()
 	}
 	return strings.Join(lines, "\n")
+}
+
+// unique leaves out what was said before, such as of a file that several share.
+func (ps Problems) unique() Problems {
+	var out Problems
+	for _, p := range ps {
+		if !slices.Contains(out, p) {
+			out = append(out, p)
+		}
+	}
+	return out
 }
 
 // err returns nil if there is no problem.

@@ -81,9 +81,24 @@ type Route struct {
 	// Category is what the messages are about, for recipients who want some and not
 	// others: a word such as newsletter. [Critical] ones reach those too who want none.
 	Category string `yaml:"category,omitempty" json:"category,omitempty"`
+	// OnTemplateError is what becomes of a message whose template fails. Empty means
+	// [DeadLetter].
+	OnTemplateError OnTemplateError `yaml:"on_template_error,omitempty" json:"on_template_error,omitempty"`
 	// OnUnknown overrides what the channel does about a message of unknown fate.
 	OnUnknown event.OnUnknown `yaml:"on_unknown,omitempty" json:"on_unknown,omitempty"`
 }
+
+// OnTemplateError is what becomes of a message whose template fails on an event.
+type OnTemplateError string
+
+// What a route may have instead of a message.
+const (
+	// DeadLetter makes a dead letter of the whole event: nothing is sent.
+	DeadLetter OnTemplateError = "dead_letter"
+	// Degrade has the message say less: in the default language, or else in a plain text
+	// that names the event. The other messages are as they are.
+	Degrade OnTemplateError = "degrade"
+)
 
 // Critical is the category of messages that somebody gets who has unsubscribed.
 const Critical = "critical"
@@ -95,6 +110,7 @@ func (r Route) over(o Route) Route {
 	out.Channel, out.Template = cmp.Or(o.Channel, r.Channel), cmp.Or(o.Template, r.Template)
 	out.Recipients, out.Locale, out.Timezone = cmp.Or(o.Recipients, r.Recipients), cmp.Or(o.Locale, r.Locale), cmp.Or(o.Timezone, r.Timezone)
 	out.Category, out.OnUnknown = cmp.Or(o.Category, r.Category), cmp.Or(o.OnUnknown, r.OnUnknown)
+	out.OnTemplateError = cmp.Or(o.OnTemplateError, r.OnTemplateError)
 	if o.Providers == nil {
 		out.Providers = r.Providers
 	}

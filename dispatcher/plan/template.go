@@ -37,6 +37,7 @@ const (
 	text    = "text"
 	html    = "html"
 	body    = "body"
+	marked  = "message" // in Markdown: html, and text where there is no other
 )
 
 // lacks returns what a channel of this kind needs and the template has not.
@@ -45,8 +46,8 @@ func (k Kind) lacks(t *template) string {
 	switch {
 	case k == Email && has[subject] == nil:
 		return "subject.txt"
-	case k == Email && has[text] == nil && has[html] == nil:
-		return "text.txt or html.html"
+	case k == Email && has[text] == nil && has[html] == nil && has[marked] == nil:
+		return "text.txt, html.html or message.md"
 	case k == Webhook && has[body] == nil:
 		return "body.json"
 	}
@@ -153,9 +154,20 @@ func (c *compiler) assemble(variants map[string]*variant) *template {
 func (v *variant) fingerprint() string {
 	files := map[string]string{}
 	for _, p := range v.parts {
-		files[p.file] = p.source
+		p.sources(files)
 	}
 	return fingerprint(files)
+}
+
+// sources adds what a part is made of.
+func (p *part) sources(files map[string]string) {
+	files[p.file] = p.source
+	for _, s := range p.shared {
+		files[s.file] = s.source
+	}
+	if p.markdown != nil && p.markdown.page != nil {
+		p.markdown.page.sources(files)
+	}
 }
 
 // fingerprint returns a hash over names and what they stand for.
@@ -168,7 +180,7 @@ func fingerprint(parts map[string]string) string {
 }
 
 // fileName is a part, maybe a locale, and what it is written in.
-var fileName = regexp.MustCompile(`^(subject|text|html|body)(?:\.([A-Za-z]{2,8}(?:[-_][A-Za-z0-9]+)*))?\.([a-z]+)$`)
+var fileName = regexp.MustCompile(`^(subject|text|html|body|message)(?:\.([A-Za-z]{2,8}(?:[-_][A-Za-z0-9]+)*))?\.([a-z]+)$`)
 
 // mediaTypes are the types of content by the ending of a file.
 var mediaTypes = map[string]string{
@@ -176,10 +188,11 @@ var mediaTypes = map[string]string{
 	"xml":  "application/xml",
 	"txt":  "text/plain; charset=utf-8",
 	"html": "text/html; charset=utf-8",
+	"md":   "text/markdown; charset=utf-8",
 }
 
 // endings are the endings that a part may have.
-var endings = map[string][]string{subject: {"txt"}, text: {"txt"}, html: {"html"}, body: {"json", "xml", "txt", "html"}}
+var endings = map[string][]string{subject: {"txt"}, text: {"txt"}, html: {"html"}, body: {"json", "xml", "txt", "html"}, marked: {"md"}}
 
 func (c *compiler) loadFile(from fs.FS, file string, into map[string]*variant) {
 	bad := func(format string, args ...any) {
@@ -187,7 +200,7 @@ func (c *compiler) loadFile(from fs.FS, file string, into map[string]*variant) {
 	}
 	m := fileName.FindStringSubmatch(path.Base(file))
 	if m == nil || !slices.Contains(endings[m[1]], m[3]) {
-		bad("is none of subject.txt, text.txt, html.html, body.json, body.xml, body.txt, body.html, nor one of these with a locale such as text.de.txt")
+		bad("is none of subject.txt, text.txt, html.html, message.md, body.json, body.xml, body.txt, body.html, nor one of these with a locale such as text.de.txt")
 		return
 	}
 	locale := c.localeOf(m[2])
@@ -209,9 +222,19 @@ func (c *compiler) loadFile(from fs.FS, file string, into map[string]*variant) {
 		bad("%s", reason(err))
 		return
 	}
-	p, problems := compilePart(c.o.folder(file), source, m[3], locale)
+	p, problems := c.compileFile(c.o.folder(file), source, m[3], locale)
 	c.problems = append(c.problems, problems...)
 	v.parts[m[1]] = p
+	if v.parts[html] != nil && v.parts[marked] != nil {
+		bad("is the HTML for locale %s, as is the other of html.html and message.md: keep one", locale)
+	}
+}
+
+func (c *compiler) compileFile(file, source, ending, locale string) (*part, Problems) {
+	if ending == "md" {
+		return c.compileMarkdown(file, source, locale)
+	}
+	return c.compilePart(file, source, ending, locale, nil)
 }
 
 // localeOf returns the locale that a file's name gives, which is the default if

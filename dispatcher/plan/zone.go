@@ -36,3 +36,20 @@ func (z *zones) first(fallback *time.Location, names ...string) *time.Location {
 	}
 	return fallback
 }
+
+// in returns a time, or a text that is one, as the clocks of a zone show it.
+func (z *zones) in(name string, value any) (time.Time, error) {
+	zone, ok := z.of(name)
+	if !ok {
+		return time.Time{}, wrong("in: want a time zone such as Europe/Berlin")
+	}
+	t, err := instant("in", value)
+	return t.In(zone), err
+}
+
+// local writes a time as the clocks of a zone show it, to the minute, and the zone: of the
+// hour that comes twice in autumn, that tells one from the other.
+func (z *zones) local(name string, value any) (string, error) {
+	t, err := z.in(name, value)
+	return t.Format("2006-01-02 15:04 MST"), err
+}

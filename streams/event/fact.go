@@ -77,6 +77,8 @@ type PlannedMessage struct {
 	Recipient Recipient `json:"recipient"`
 	OnUnknown OnUnknown `json:"on_unknown"`
 	Category  string    `json:"category,omitempty"` // what it is about, for recipients who want some and not others
+	// Degraded is why it says less than its template would: where that failed, and how.
+	Degraded string `json:"degraded,omitempty"`
 }
 
 // TryResult is how one call of a provider ended.

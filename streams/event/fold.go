@@ -165,7 +165,7 @@ func (s *State) plan(at time.Time, f Planned) {
 		}
 		s.Messages = append(s.Messages, Message{
 			ID: m.ID, Route: m.Route, Channel: m.Channel, Template: m.Template, Version: m.Version,
-			Locale: m.Locale, Recipient: m.Recipient, OnUnknown: m.OnUnknown, Category: m.Category,
+			Locale: m.Locale, Recipient: m.Recipient, OnUnknown: m.OnUnknown, Category: m.Category, Degraded: m.Degraded,
 			State: MessagePending, ChangedAt: at,
 		})
 	}

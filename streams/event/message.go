@@ -35,6 +35,7 @@ type Message struct {
 	Recipient Recipient `json:"recipient"`
 	OnUnknown OnUnknown `json:"on_unknown"`
 	Category  string    `json:"category,omitempty"`
+	Degraded  string    `json:"degraded,omitempty"`
 
 	State MessageState `json:"state"`
 	// Done means that no further try follows in this generation. It tells an

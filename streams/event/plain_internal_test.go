@@ -59,7 +59,7 @@ func plainRecords(t testing.TB) (records [][]byte) {
 	to := Recipient{Hash: "h", Mask: "a…@example.com"}
 	planned := Planned{
 		Config: "c", Routes: []RouteDecision{{Route: "r", Verdict: "planned", Detail: "d", Count: 1, Needed: "n", Missing: []string{"data.a"}, Locales: []string{"de"}}},
-		Messages: []PlannedMessage{{ID: "m", Route: "r", Channel: "email", Template: "t", Version: "v", Locale: "de", Recipient: to, OnUnknown: Hold, Category: "newsletter"}},
+		Messages: []PlannedMessage{{ID: "m", Route: "r", Channel: "email", Template: "t", Version: "v", Locale: "de", Recipient: to, OnUnknown: Hold, Category: "newsletter", Degraded: "templates/t/text.txt:1"}},
 	}
 	owner := Owner{Instance: "i", Boot: "b"}
 	claimed := Claimed{Owner: owner, LeaseMS: 60000, Limit: 64, Config: "c", Messages: []string{"m", "n"}}

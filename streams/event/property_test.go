@@ -203,7 +203,7 @@ func requireMessageStep(t fataler, before, after event.Message, ended, requeued 
 	fixed := func(m event.Message) event.PlannedMessage {
 		return event.PlannedMessage{
 			ID: m.ID, Route: m.Route, Channel: m.Channel, Template: m.Template, Version: m.Version,
-			Locale: m.Locale, Recipient: m.Recipient, OnUnknown: m.OnUnknown, Category: m.Category,
+			Locale: m.Locale, Recipient: m.Recipient, OnUnknown: m.OnUnknown, Category: m.Category, Degraded: m.Degraded,
 		}
 	}
 	require.Equal(t, fixed(before), fixed(after))

@@ -156,6 +156,9 @@ func message(m event.PlannedMessage) string {
 	if m.Locale != "" {
 		text += " in " + m.Locale
 	}
+	if m.Degraded != "" {
+		text += ", degraded: " + m.Degraded
+	}
 	return text
 }
 

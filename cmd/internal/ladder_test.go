@@ -26,8 +26,9 @@ var ladder = []rung{
 	{path: "dispatcher", on: []string{"streams/event", "streams", "store"}},
 	{path: "projector", on: []string{"streams/event", "streams", "store"}},
 	{path: "examples"}, // data, embedded for the demo
+	{path: "docs"},     // the same, for tidings config schema
 	{path: "cmd/internal", on: []string{"streams/event", "streams", "store", "bridge", "dispatcher", "projector", "examples"}},
-	{path: "cmd/tidings", on: []string{"streams/event", "streams", "store", "bridge", "cmd/internal"}},
+	{path: "cmd/tidings", on: []string{"streams/event", "streams", "store", "bridge", "cmd/internal", "docs"}},
 }
 
 type rung struct {

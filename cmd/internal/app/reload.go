@@ -199,7 +199,7 @@ func refusal(err error) *api.RefusedConfiguration {
 		problems = config.Problems{{Message: err.Error()}}
 	}
 	for _, p := range problems {
-		refused.Problems = append(refused.Problems, api.ConfigurationProblem(p))
+		refused.Problems = append(refused.Problems, api.ConfigurationProblem{Key: p.Key, Place: p.Exact(), Message: p.Message})
 	}
 	return refused
 }

@@ -78,7 +78,8 @@ type Config struct {
 	// stand at the top of the file. Package plan says what is wrong with them.
 	Rules plan.Rules `yaml:",inline"`
 
-	where *places // of the keys in the file, if there is one
+	where *places           // of the keys in the file, if there is one
+	set   map[string]string // by what keys were set after the file: a variable or a flag
 }
 
 // API is where commands and consoles find the process.

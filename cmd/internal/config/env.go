@@ -55,7 +55,7 @@ func (c *Config) loadEnv(environ []string) error {
 		if err := leaves.set(name, vars[name]); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", name, err))
 		}
-		c.where.forget(leaf.key)
+		c.setBy(leaf.key, name)
 	}
 	if len(errs) > 0 {
 		return errors.Join(errs...)
@@ -71,7 +71,19 @@ func (c *Config) Override(key, text string) {
 		return
 	}
 	c.leaves()[Prefix+variable(key)].value.SetString(text)
+	c.setBy(key, "flag")
+}
+
+// setBy notes that a key has its value not from the file.
+func (c *Config) setBy(key, what string) {
 	c.where.forget(key)
+	set := maps.Clone(c.set)
+	if set == nil {
+		set = map[string]string{}
+	}
+	delete(set, strings.TrimSuffix(key, "_file"))
+	set[key] = what
+	c.set = set
 }
 
 // ownVariables returns the variables that set keys, under their own names. An

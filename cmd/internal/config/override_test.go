@@ -72,7 +72,7 @@ func TestProvidersAndTenantsChangeKeysOfAChannel(t *testing.T) {
 	for _, secret := range []string{"in ses.txt", "in acme.txt", "of-globex", "from-env", "of-all"} {
 		require.NotContains(t, printed.String(), secret)
 	}
-	require.Contains(t, printed.String(), "- name: ses\n")
+	require.Contains(t, printed.String(), "- name: ses  # ")
 }
 
 func TestOverridesThatCannotWork(t *testing.T) {

@@ -6,17 +6,23 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/token"
 )
+
+// place is where in a file something stands, from 1.
+type place struct{ line, column int }
+
+func placeOf(t *token.Token) place { return place{t.Position.Line, t.Position.Column} }
 
 // places are the lines on which the keys of a file stand. It holds no value,
 // which may be a secret.
 type places struct {
 	file  string
-	lines map[string]int // by key, such as routes[2].recipients
+	lines map[string]place // by key, such as routes[2].recipients
 }
 
 func newPlaces(file string, body ast.Node) *places {
-	p := &places{file: file, lines: map[string]int{}}
+	p := &places{file: file, lines: map[string]place{}}
 	p.walk("", body)
 	return p
 }
@@ -34,33 +40,33 @@ func (p *places) walk(key string, node ast.Node) {
 		if key != "" {
 			key += "."
 		}
-		p.lines[key+name.Value] = name.Position.Line
+		p.lines[key+name.Value] = placeOf(name)
 		p.walk(key+name.Value, n.Value)
 	case *ast.SequenceNode:
 		for i, item := range n.Values {
 			element := fmt.Sprintf("%s[%d]", key, i)
-			p.lines[element] = item.GetToken().Position.Line
+			p.lines[element] = placeOf(item.GetToken())
 			p.walk(element, item)
 		}
 	}
 }
 
-// of returns file and line of a key; of one that is missing in an entry of a
+// of returns file, line and column of a key; of one that is missing in an entry of a
 // list, in a channel or in a tenant, those of the entry. It is empty for what the file does
 // not say.
-func (p *places) of(key string) string {
+func (p *places) of(key string) (where string, column int) {
 	if p == nil {
-		return ""
+		return "", 0
 	}
-	line, found := p.lines[key]
+	at, found := p.lines[key]
 	for !found {
 		key = key[:max(0, strings.LastIndexByte(key, '.'))]
 		if !strings.HasPrefix(key, "channels.") && !strings.HasPrefix(key, "tenants.") && !strings.Contains(key, "]") {
-			return ""
+			return "", 0
 		}
-		line, found = p.lines[key]
+		at, found = p.lines[key]
 	}
-	return fmt.Sprintf("%s:%d", p.file, line)
+	return fmt.Sprintf("%s:%d", p.file, at.line), at.column
 }
 
 // forget drops a key that a variable or a flag has set, and the one that it is
@@ -70,7 +76,7 @@ func (p *places) forget(key string) {
 		return
 	}
 	whole := strings.TrimSuffix(key, "_file")
-	maps.DeleteFunc(p.lines, func(k string, _ int) bool {
+	maps.DeleteFunc(p.lines, func(k string, _ place) bool {
 		return k == key || k == whole || strings.HasPrefix(k, key+"[") // with the elements of a list
 	})
 }

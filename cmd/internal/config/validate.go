@@ -15,9 +15,10 @@ import (
 
 // Problem is one thing that is wrong with a configuration.
 type Problem struct {
-	Key     string `json:"key,omitempty"`   // such as api.listen or routes[2].when; of a template its file
-	Place   string `json:"place,omitempty"` // where the configuration file has it, such as tidings.yaml:7; empty if it does not
-	Message string `json:"message"`         // what to do about it; never holds a secret
+	Key     string `json:"key,omitempty"`    // such as api.listen or routes[2].when; of a template its file
+	Place   string `json:"place,omitempty"`  // where the configuration file has it, such as tidings.yaml:7; empty if it does not
+	Column  int    `json:"column,omitempty"` // on that line; 0 where Place says it or has none
+	Message string `json:"message"`          // what to do about it; never holds a secret
 }
 
 // String is the problem as one line.
@@ -30,6 +31,15 @@ func (p Problem) String() string {
 		text = p.Place + ": " + text
 	}
 	return text
+}
+
+// Exact is where the problem is with everything that is known of it: file, line and
+// column.
+func (p Problem) Exact() string {
+	if p.Column > 0 {
+		return fmt.Sprintf("%s:%d", p.Place, p.Column)
+	}
+	return p.Place
 }
 
 // Problems is everything that is wrong with a configuration, and an error.
@@ -87,7 +97,7 @@ func (c Config) Validate() error {
 		return nil
 	}
 	for i := range ps {
-		ps[i].Place = c.where.of(ps[i].Key)
+		ps[i].Place, ps[i].Column = c.where.of(ps[i].Key)
 	}
 	return ps
 }

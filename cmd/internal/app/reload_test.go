@@ -142,7 +142,7 @@ func TestAConfigurationThatIsNotTakenChangesNothing(t *testing.T) {
 			base + "plugins: []\n", "config", []string{`tidings.yaml:8:1`, `unknown key "plugins"`},
 		},
 		"everything that is wrong": {
-			strings.Replace(base, "channel: hook,", "channel: hock,", 1) + "staleness: 9000h\n", "config", []string{"tidings.yaml:7:40", "hock", "horizon: 336h is too short"},
+			strings.Replace(base, "channel: hook,", "channel: hock,", 1) + "staleness: 9000h\n", "config", []string{"tidings.yaml:7:36", "hock", "horizon: 336h is too short"},
 		},
 		"what takes a restart, by name": {
 			base + "nats: {replicas: 3, url: nats://elsewhere:1}\nmax_waiting: 7\n", "restart", []string{

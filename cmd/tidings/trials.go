@@ -45,10 +45,6 @@ The same --id is sent once. --dry-run shows the messages and sends nothing.`,
 	return cmd
 }
 
-func newTemplates(c *cli) *cobra.Command {
-	return group("templates", "The words of messages", newTemplatesTest(c))
-}
-
 func newTemplatesTest(c *cli) *cobra.Command {
 	var t trial
 	cmd := &cobra.Command{

@@ -96,10 +96,7 @@ func (p *Planner) Sample(tenant, name string) (Sample, error) {
 	if r == nil {
 		return Sample{}, rules.noRoute(name)
 	}
-	s := Sample{To: "somebody@example.com"}
-	if r.channel.Kind != Email {
-		s.To = "https://example.com/"
-	}
+	s := Sample{To: r.channel.Kind.somebody()}
 	if !strings.Contains(r.Event, "*") {
 		s.Type = r.Event
 	}

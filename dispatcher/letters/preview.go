@@ -127,6 +127,21 @@ func (d *Desk) preview(ctx context.Context, t Target, c Change) (Preview, error)
 	return d.foresee(ctx, ref, stored.Envelope, before, opened)
 }
 
+// PreviewEvent says what an event under a key would become that came in now. An empty key
+// is one that nobody knows yet.
+func (d *Desk) PreviewEvent(ctx context.Context, key event.Key, e event.Envelope) (Preview, error) {
+	if key != "" {
+		known, err := d.end(ctx, e.Tenant, key)
+		if err != nil {
+			return Preview{}, err
+		}
+		if known.seq != 0 {
+			return Preview{Messages: []PreviewMessage{}, Known: key}, nil
+		}
+	}
+	return d.foresee(ctx, event.Ref{Key: key, Tenant: e.Tenant}, e, event.State{}, event.State{})
+}
+
 // foresee plans an event as the dispatcher would in the state after.
 func (d *Desk) foresee(ctx context.Context, ref event.Ref, e event.Envelope, before, after event.State) (Preview, error) {
 	p, err := d.o.Planner.Plan(ref.Key, e)

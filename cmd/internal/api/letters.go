@@ -16,7 +16,7 @@ import (
 // LetterFilter chooses dead letters: those that fit every condition.
 type LetterFilter struct {
 	Tenant string           `query:"tenant"`
-	Cause  event.Cause      `query:"cause" enum:"crashes,max_deliver,uncertain,rounds_exhausted,permanent,template_error,too_many_recipients,event_missing,panic,id_conflict,undecodable,missing_id,future,oversize,headers_too_large,reserved_source"`
+	Cause  event.Cause      `query:"cause" enum:"crashes,max_deliver,uncertain,rounds_exhausted,permanent,template_error,contract_violated,too_many_recipients,event_missing,panic,id_conflict,undecodable,missing_id,future,oversize,headers_too_large,reserved_source"`
 	Kind   event.LetterKind `query:"kind" enum:"event,delivery"`
 	Type   string           `query:"type" doc:"event type, where it could be read"`
 	Text   string           `query:"text" maxLength:"200" doc:"in the detail, the id or the type, in any case"`

@@ -87,6 +87,10 @@ type Options struct {
 	// Desk returns where operators deal with dead letters, nil while the log is not
 	// open. It may be nil, for never.
 	Desk func() *letters.Desk
+	// Read returns the event that an arrival would be and its key, if that is known
+	// before it is stored, or a *[bridge.RefusedError]. It may be nil: then no event is
+	// previewed.
+	Read func(bridge.Arrival) (event.Envelope, event.Key, error)
 	// Planner plans tests, and knows recipients. It may be nil: then there are no tests,
 	// and nothing is found by an address.
 	Planner Planner
@@ -226,6 +230,7 @@ func (s *Server) routes() (http.Handler, error) {
 	s.registerStatus(api)
 	s.registerConfiguration(api)
 	s.registerPublish(mux, api.OpenAPI())
+	s.registerPreview(mux, api.OpenAPI())
 	s.registerRecords(mux, api.OpenAPI())
 	s.registerArchive(mux, api.OpenAPI())
 	s.registerBackup(mux, api.OpenAPI())

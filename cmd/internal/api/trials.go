@@ -137,11 +137,7 @@ func (s *Server) previewTest(_ context.Context, in *testInput) (*answer[TestPrev
 	}
 	out.Routes, out.Nothing = append(out.Routes, made.Fact.Routes...), made.Fact.Nothing
 	for _, m := range made.Messages {
-		out.Messages = append(out.Messages, TestMessage{
-			ID: m.ID, Route: m.Route, Channel: m.Channel, Template: m.Template, Locale: m.Locale, To: m.Address,
-			Subject: m.Content.Subject, Text: m.Content.Text, HTML: m.Content.HTML,
-			Body: string(m.Content.Body), ContentType: m.Content.ContentType,
-		})
+		out.Messages = append(out.Messages, testMessage(m))
 	}
 	return &answer[TestPreview]{out}, nil
 }

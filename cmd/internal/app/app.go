@@ -102,7 +102,7 @@ func New(o Options) (_ *App, err error) {
 	a.upkeep = projector.NewUpkeep(projector.UpkeepOptions{Store: a.store, Source: a.source, Logger: o.Logger})
 	a.metrics = metrics.New(metrics.Options{Version: o.Version, Sources: a.statuses, Dispatcher: a.dispatchers, Configuration: a.configurations, Logger: o.Logger})
 	a.api, err = api.New(api.Options{
-		Ledger: a.store, Door: &a.log, Letters: &a.log, Records: a.log.records, Archive: a.log.archive, Desk: a.desk.Load, Replays: a.replays.Load, Skips: a.skips, Upkeep: a.upkeep, Planner: &a.current, Folded: a.folded, Reload: a.reload(), Configuration: a.configuration, Token: token, Version: o.Version,
+		Ledger: a.store, Door: &a.log, Letters: &a.log, Records: a.log.records, Archive: a.log.archive, Desk: a.desk.Load, Replays: a.replays.Load, Skips: a.skips, Upkeep: a.upkeep, Read: a.log.Read, Planner: &a.current, Folded: a.folded, Reload: a.reload(), Configuration: a.configuration, Token: token, Version: o.Version,
 		Parts: a.health, Behind: a.behind, Sources: a.sources, Dispatcher: a.dispatching, Streams: a.log.sizes, Metrics: a.metrics.Handler(), Logger: o.Logger,
 	})
 	return a, err

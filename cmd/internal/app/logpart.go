@@ -200,6 +200,14 @@ func (l *logPart) Accept(ctx context.Context, a bridge.Arrival) (bridge.Receipt,
 	return bridge.Receipt{}, errNoLog
 }
 
+// Read returns the event that an arrival would be, see [bridge.Door.Read].
+func (l *logPart) Read(a bridge.Arrival) (event.Envelope, event.Key, error) {
+	if d := l.door.Load(); d != nil {
+		return d.Read(a)
+	}
+	return event.Envelope{}, "", errNoLog
+}
+
 // Get implements api.Letters.
 func (l *logPart) Get(ctx context.Context, tenant string, key event.Key) (event.Letter, uint64, error) {
 	if log := l.get(); log != nil {

@@ -15,7 +15,7 @@ help: ## Show this list
 build: ## Build the static binary bin/tidings
 	CGO_ENABLED=0 go build -trimpath -buildvcs=$(BUILDVCS) -ldflags '-s -w -X main.version=$(VERSION)' -o bin/tidings ./cmd/tidings
 
-demo: ## See it work: sample events from RabbitMQ to mail, webhooks and ledger (ARGS=--exit to leave at the end)
+demo: ## See it work: sample events from RabbitMQ to mail, webhooks and ledger (ARGS=oncall or saas for other examples, ARGS=--exit to leave at the end)
 	@$(MAKE) --no-print-directory build >&2
 	@bin/tidings demo $(ARGS)
 

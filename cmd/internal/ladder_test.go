@@ -28,7 +28,7 @@ var ladder = []rung{
 	{path: "examples"}, // data, embedded for the demo
 	{path: "docs"},     // the same, for tidings config schema
 	{path: "cmd/internal", on: []string{"streams/event", "streams", "store", "bridge", "dispatcher", "projector", "examples"}},
-	{path: "cmd/tidings", on: []string{"streams/event", "streams", "store", "bridge", "cmd/internal", "docs"}},
+	{path: "cmd/tidings", on: []string{"streams/event", "streams", "store", "bridge", "cmd/internal", "docs", "examples"}},
 }
 
 type rung struct {

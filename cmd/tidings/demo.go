@@ -4,33 +4,49 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"tidings/cmd/internal/demo"
+	"tidings/examples"
 )
 
 func newDemo(c *cli) *cobra.Command {
 	var exitAfter bool
 	cmd := &cobra.Command{
-		Use:   "demo",
+		Use:   "demo [EXAMPLE]",
 		Short: "Show the main job on real parts",
 		Long: `Starts a RabbitMQ node (or uses AMQP_URL), a mail catcher and an HTTP sink,
-runs Tidings between them, publishes the sample events of examples/shop over
-AMQP, and shows what became of each. Nothing is left behind.
+runs Tidings between them, publishes the sample events of an example over AMQP,
+and shows what became of each. Nothing is left behind.
+
+The examples are in the folder examples: shop (customers of a shop; this one if
+none is named), oncall (alerts to chat, pager and mail, with a mail provider that
+is down) and saas (three tenants).
 
 Without --exit it goes on until it is interrupted, and says where to look.`,
-		Args: exactly(),
-		RunE: c.runs(func(ctx context.Context, _ []string) error { return c.demo(ctx, exitAfter) }),
+		Args:      atMostOne("an example"),
+		ValidArgs: examples.Names(),
+		RunE: c.runs(func(ctx context.Context, args []string) error {
+			example := examples.Names()[0]
+			if len(args) > 0 {
+				example = args[0]
+			}
+			if !slices.Contains(examples.Names(), example) {
+				return usage("there is no example %q: there are %s", example, strings.Join(examples.Names(), ", "))
+			}
+			return c.demo(ctx, example, exitAfter)
+		}),
 	}
 	cmd.Flags().BoolVar(&exitAfter, "exit", false, "leave when the samples have ended: 0 if every row is as expected, else 1")
 	return cmd
 }
 
-func (c *cli) demo(ctx context.Context, exitAfter bool) error {
-	o := demo.Options{Version: thisBuild().Version, Progress: cleaner{c.err}}
+func (c *cli) demo(ctx context.Context, example string, exitAfter bool) error {
+	o := demo.Options{Example: example, Version: thisBuild().Version, Progress: cleaner{c.err}}
 	show := func(r demo.Report) error {
 		if c.json {
 			return json.NewEncoder(c.out).Encode(r)

@@ -18,7 +18,7 @@ import (
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	top := filepath.Join("..", "..")
-	names := []string{"README.md", "ARCHITECTURE.md", "CHANGELOG.md", "examples/shop/README.md"}
+	names := []string{"README.md", "ARCHITECTURE.md", "CHANGELOG.md", "examples/shop/README.md", "examples/oncall/README.md", "examples/saas/README.md"}
 	docs, err := filepath.Glob(filepath.Join(top, "docs", "*.md"))
 	require.NoError(t, err)
 	require.NotEmpty(t, docs)

@@ -234,6 +234,10 @@ func (c *Channel) overrides(key string) iter.Seq2[string, *Override] {
 	}
 }
 
+// Senders yields every section that makes a sender, by its key, for those who change some
+// of them before they are used.
+func (c *Config) Senders() iter.Seq2[string, *Channel] { return c.senders() }
+
 // senders yields every section that makes a sender, by its key: channels, their
 // providers, and both of tenants.
 func (c *Config) senders() iter.Seq2[string, *Channel] {

@@ -1,12 +1,13 @@
 // Package demo shows the main job on real parts: a RabbitMQ node, the embedded
-// NATS server, a mail catcher and an HTTP sink. It publishes the events of
-// examples/shop and holds what became of them against what is expected.
+// NATS server, a mail catcher and an HTTP sink. It publishes the events of an
+// example and holds what became of them against what is expected.
 //
 // What to believe: it uses a queue of its own and a temporary data directory,
 // and removes both. A node that it starts is private and is stopped at the end.
 package demo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,8 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -24,7 +27,7 @@ import (
 	"tidings/cmd/internal/app"
 	"tidings/cmd/internal/config"
 	"tidings/dispatcher/channel/channeltest/sink"
-	"tidings/examples/shop"
+	"tidings/examples"
 	"tidings/store"
 	"tidings/streams/event"
 )
@@ -32,6 +35,7 @@ import (
 // Options say how the demo runs.
 type Options struct {
 	Version  string
+	Example  string       // one of examples.Names; empty: the first
 	Progress io.Writer    // what is happening, a line each; nil: discard
 	Logger   *slog.Logger // of the process that it shows; nil: discard
 	// Stay is called with the report, and the demo goes on until it returns. It may be nil.
@@ -87,15 +91,19 @@ func (d *demo) say(format string, args ...any) { fmt.Fprintf(d.Progress, format+
 
 // prepare starts everything that Tidings talks to.
 func (d *demo) prepare(ctx context.Context) (err error) {
-	if d.samples, err = readSamples(shop.Files); err != nil {
+	files := examples.Files(cmp.Or(d.Example, examples.Names()[0]))
+	if d.samples, err = readSamples(files); err != nil {
 		return err
+	}
+	if len(d.samples) == 0 {
+		return fmt.Errorf("there is no example %q", d.Example)
 	}
 	var remove func()
 	if d.dir, remove, err = bridgetest.TempDir("tidings-demo-"); err != nil {
 		return err
 	}
 	d.onClose(remove)
-	if err := os.CopyFS(filepath.Join(d.dir, "shop"), shop.Files); err != nil {
+	if err := os.CopyFS(filepath.Join(d.dir, "example"), files); err != nil {
 		return err
 	}
 	if d.node, err = bridgetest.Start(ctx, bridgetest.Options{Log: d.Progress}); err != nil {
@@ -113,8 +121,7 @@ func (d *demo) startReceivers() (err error) {
 	if err := d.configure(); err != nil {
 		return err
 	}
-	secret := d.config.Channels["partners"].Webhook.Secret.Reveal()
-	if d.hooks, err = sink.StartHTTP(sink.HTTPOptions{Secrets: []string{secret}}); err != nil {
+	if d.hooks, err = sink.StartHTTP(sink.HTTPOptions{Secrets: d.secrets()}); err != nil {
 		return err
 	}
 	d.onClose(func() { _ = d.hooks.Close() })
@@ -124,7 +131,7 @@ func (d *demo) startReceivers() (err error) {
 
 // configure reads the example's own configuration and says where things are here.
 func (d *demo) configure() error {
-	c, err := config.Load(filepath.Join(d.dir, "shop", "tidings.yaml"), nil)
+	c, err := config.Load(filepath.Join(d.dir, "example", "tidings.yaml"), nil)
 	if err != nil {
 		return err
 	}
@@ -132,9 +139,27 @@ func (d *demo) configure() error {
 	c.API.Listen = "127.0.0.1:0"
 	c.AMQP.URL, c.AMQP.Topology = config.URL(d.node.URL()), config.TopologyDeclare
 	c.AMQP.Queue = "tidings.demo." + event.NewNonce()
-	c.Channels["mail"].Email.Host, c.Channels["mail"].Email.Port = d.mails.Host(), d.mails.Port()
+	for _, ch := range c.Senders() {
+		if ch.Email != nil && ch.Email.Port == mailCatcher {
+			ch.Email.Host, ch.Email.Port = d.mails.Host(), d.mails.Port()
+		}
+	}
 	d.config = c
 	return nil
+}
+
+// mailCatcher is the port at which the examples have theirs; other servers stay as they are.
+const mailCatcher = 1025
+
+// secrets returns what signs the webhooks of the example.
+func (d *demo) secrets() []string {
+	var secrets []string
+	for _, ch := range d.config.Senders() {
+		if ch.Webhook != nil {
+			secrets = append(secrets, strings.Fields(ch.Webhook.Secret.Reveal())...)
+		}
+	}
+	return slices.Compact(secrets)
 }
 
 // show runs Tidings, publishes, waits, and judges.

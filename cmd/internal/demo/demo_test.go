@@ -12,7 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"tidings/cmd/internal/api"
-	"tidings/examples/shop"
+	"tidings/examples"
 	"tidings/store"
 	"tidings/streams/event"
 )
@@ -97,7 +97,7 @@ func TestJudge(t *testing.T) {
 }
 
 func TestSampleTimestampsAreRelative(t *testing.T) {
-	samples, err := readSamples(shop.Files)
+	samples, err := readSamples(examples.Files("shop"))
 	require.NoError(t, err)
 	require.Len(t, samples, 12)
 	now := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)

@@ -35,6 +35,7 @@ type expectation struct {
 	Tries      int            `json:"tries"`
 	Duplicates int            `json:"duplicates"`
 	DeadLetter event.Cause    `json:"dead_letter"`
+	Unreached  int            `json:"unreached"` // of the tries: those that no receiver saw
 }
 
 // readSamples returns the samples in the order of their files' names.

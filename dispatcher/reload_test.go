@@ -195,3 +195,30 @@ func TestAChannelThatComesWithAReloadIsLookedAfter(t *testing.T) {
 	mail.Store(false)
 	require.Equal(t, event.Processed, r.ended(key).state(key).Outcome)
 }
+
+func TestAnEventThatWaitsKeepsItsFrozenPlan(t *testing.T) {
+	planner := func(recipients string) dispatcher.Planner {
+		p, err := plan.Compile(plan.Rules{Routes: []plan.Route{{Name: "hook", Event: "**", Channel: "hook", Recipients: recipients}}}, nil,
+			plan.Options{Secret: testSecret, Channels: map[string]plan.Channel{"hook": {Kind: plan.Webhook, OnUnknown: event.Resend}}})
+		require.NoError(t, err)
+		return p
+	}
+	r := newRig(t, newLog(t), nil)
+	r.o.Planner = planner("data.urls[0]")
+	r.o.Channels = map[string]dispatcher.Channel{"hook": {Sender: &refusing{}, Policy: dispatcher.Policy{
+		Tries: 1, Rounds: []time.Duration{100 * time.Millisecond, time.Hour},
+	}}}
+	next := r.setup()
+	next.Planner = planner("data.urls")
+	next.Channels = map[string]dispatcher.Channel{"hook": {Sender: ok("http_200"), Policy: dispatcher.Policy{Rounds: []time.Duration{time.Hour}}}}
+	d := r.running(t)
+	key := r.publish(r.order("1", "/one", "/two"))
+	r.until("it waits", func(h history) bool { return h.state(key).Phase == event.PhaseWaiting })
+	_, err := d.Reload(next)
+	require.NoError(t, err)
+	h := r.ended(key)
+	require.Equal(t, event.Counts{Created: 1, Delivered: 1}, h.state(key).Counts(), "nobody is added")
+	claims := claimedBy(h, key)
+	require.Equal(t, r.o.Planner.Revision(), claims[0])
+	require.Equal(t, next.Planner.Revision(), claims[len(claims)-1], "each claim says by what it was made")
+}

@@ -50,7 +50,7 @@ type published struct {
 func newPublish(c *cli) *cobra.Command {
 	var p publication
 	cmd := &cobra.Command{
-		Use: "publish", Short: "Publish one event, to RabbitMQ or with --http to tidings itself", Args: exactly(),
+		Use: "publish", Short: "Publish one event, to RabbitMQ or with --http to tidings itself", Args: noURL,
 		Long: "Publish one event. It goes to the queue of the configuration, which is tidings.events by default, " +
 			"unless --queue, --exchange or --http say otherwise. The body comes from --body, --file or --file - (stdin).",
 		Example: "  tidings publish --type order.placed --id o-1 --body '{\"customer\":{\"email\":\"ann@example.com\"}}'\n" +
@@ -86,6 +86,14 @@ func newPublish(c *cli) *cobra.Command {
 		return c.publish(ctx, p)
 	})
 	return cmd
+}
+
+// noURL refuses arguments, and says where a URL belongs.
+func noURL(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 && strings.Contains(args[0], "://") {
+		return usage("%s: with --http the tidings is named by --url, and RabbitMQ by --amqp-url", args[0])
+	}
+	return exactly()(cmd, args)
 }
 
 func (c *cli) publish(ctx context.Context, p publication) error {

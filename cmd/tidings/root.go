@@ -98,7 +98,7 @@ func exactly(names ...string) cobra.PositionalArgs {
 		case len(args) == len(names):
 			return nil
 		case len(names) == 0:
-			return usage("%s takes no arguments", cmd.CommandPath())
+			return usage("%s takes no arguments, and %q is one", cmd.CommandPath(), args[0])
 		}
 		return usage("%s takes %s, and nothing else", cmd.CommandPath(), strings.Join(names, " and "))
 	}

@@ -22,8 +22,8 @@ func (a *App) health(ctx context.Context) []api.Part {
 	if a.stop.Load() {
 		out = append(out, api.Part{Name: "process", Reason: "stopping: finishing what is in hand"})
 	}
-	if c := a.configuration(); c.Refused != nil {
-		out = append(out, api.Part{Name: "configuration", Ready: true, Reason: c.Refused.String()})
+	if why := a.outdated(); why != "" {
+		out = append(out, api.Part{Name: "configuration", Ready: true, Reason: why})
 	}
 	parts, _ := a.parts.Load().([]part)
 	for _, p := range parts {

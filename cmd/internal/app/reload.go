@@ -71,6 +71,18 @@ func (a *App) configuration() api.Configuration { return *a.reloads.said.Load() 
 
 func (a *App) configurations() []api.Configuration { return []api.Configuration{a.configuration()} }
 
+// outdated says why what runs is not what is configured, as far as one can see without
+// reading all of it, or "".
+func (a *App) outdated() string {
+	if c := a.configuration(); c.Refused != nil {
+		return c.Refused.String()
+	}
+	if file := a.current.Load().config.Outdated(); file != "" {
+		return file + " is not what runs: it has changed since it was loaded; tidings config reload puts it in force"
+	}
+	return ""
+}
+
 // reload returns what the API reloads by, nil if it cannot.
 func (a *App) reload() func(context.Context, string) (api.Reload, error) {
 	if a.Load == nil {

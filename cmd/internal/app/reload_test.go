@@ -137,6 +137,9 @@ func TestAConfigurationThatIsNotTakenChangesNothing(t *testing.T) {
 	client, _ := w.start()
 	before, err := client.Status(t.Context())
 	require.NoError(t, err)
+	require.Equal(t, "not shown", w.part(client, "configuration").Reason)
+	w.rewrite(base + "# a word\n")
+	require.Contains(t, w.part(client, "configuration").Reason, "it has changed since it was loaded", "nobody has told the process yet")
 	for name, tt := range map[string]struct {
 		text, problem string
 		want          []string

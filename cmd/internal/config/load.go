@@ -108,7 +108,7 @@ func (c *Config) decode(path string, data []byte) error {
 		if err := c.override(); err != nil {
 			return located(path, err)
 		}
-		c.where = newPlaces(path, documents[0].Body)
+		c.where = newPlaces(path, data, documents[0].Body)
 		return nil
 	}
 	again := &yaml.SyntaxError{Message: "a second document begins here: a configuration is one", Token: documents[1].Body.GetToken()}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"maps"
 	"strings"
@@ -18,11 +19,12 @@ func placeOf(t *token.Token) place { return place{t.Position.Line, t.Position.Co
 // which may be a secret.
 type places struct {
 	file  string
-	lines map[string]place // by key, such as routes[2].recipients
+	sum   [sha256.Size]byte // of the file as it was read
+	lines map[string]place  // by key, such as routes[2].recipients
 }
 
-func newPlaces(file string, body ast.Node) *places {
-	p := &places{file: file, lines: map[string]place{}}
+func newPlaces(file string, data []byte, body ast.Node) *places {
+	p := &places{file: file, sum: sha256.Sum256(data), lines: map[string]place{}}
 	p.walk("", body)
 	return p
 }
@@ -79,4 +81,16 @@ func (p *places) forget(key string) {
 	maps.DeleteFunc(p.lines, func(k string, _ place) bool {
 		return k == key || k == whole || strings.HasPrefix(k, key+"[") // with the elements of a list
 	})
+}
+
+// Outdated returns the path of the configuration's file if that has other contents by
+// now than those that were read, or is gone. It reads the file.
+func (c Config) Outdated() string {
+	if c.where == nil {
+		return ""
+	}
+	if data, err := readFile(c.where.file); err == nil && sha256.Sum256(data) == c.where.sum {
+		return ""
+	}
+	return c.where.file
 }

@@ -197,7 +197,7 @@ func keysOf(changes []config.Change) []string {
 // ofThePlan reports whether plans depend on a change.
 func ofThePlan(c config.Change) bool {
 	top, _, _ := strings.Cut(c.Key, ".")
-	return !slices.Contains([]string{"staleness", "accept_duplicates_after_horizon", "policy", "suppressions"}, top)
+	return !slices.Contains([]string{"staleness", "accept_duplicates_after_horizon", "policy", "suppressions", "tenant_limits"}, top)
 }
 
 // refusal says why a configuration was not taken.

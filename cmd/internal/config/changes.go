@@ -33,7 +33,7 @@ func (c Change) String() string {
 // Everything else wants a restart.
 func live(key string) bool {
 	return slices.Contains([]string{
-		"staleness", "accept_duplicates_after_horizon", "policy", "channels", "tenants", "suppressions", "templates",
+		"staleness", "accept_duplicates_after_horizon", "policy", "channels", "tenants", "tenant_limits", "suppressions", "templates",
 		"default_locale", "timezone", "vars", "groups", "contracts", "routes",
 	}, key)
 }

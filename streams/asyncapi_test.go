@@ -132,6 +132,7 @@ func TestAsyncAPIRefersToWhatIsThere(t *testing.T) {
 	schemas, err := filepath.Glob(filepath.Join("..", "docs", "*.schema.json"))
 	require.NoError(t, err)
 	require.NotEmpty(t, schemas)
+	schemas = slices.DeleteFunc(schemas, func(path string) bool { return filepath.Base(path) == "config.schema.json" }) // of no message
 	for _, path := range schemas {
 		require.True(t, files[filepath.Base(path)], "nothing refers to %s", path)
 	}

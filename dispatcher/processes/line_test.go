@@ -46,7 +46,7 @@ var writes = []struct{ subject, name string }{
 	{"retries.", "wake-up"},
 	{"schedules.", "wake-up"},
 	{"aside.", "wake-up"},
-	{"$JS.API.STREAM.MSG.DELETE.DEADLETTERS", "removal"},
+	{"$JS.API.STREAM.PURGE.DEADLETTERS", "removal"},
 	{"$JS.API.STREAM.PURGE.EVENTS", "trim"},
 	{"$JS.ACK.", "acknowledgement"},
 }

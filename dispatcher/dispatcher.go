@@ -174,11 +174,9 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 // leftBehind names the channels whose senders did not end with their calls.
 func (d *Dispatcher) leftBehind() error {
 	var errs []error
-	for o := range d.inForce().ways.all() {
-		for _, p := range o.providers {
-			if n := p.stuck.Load(); n > 0 {
-				errs = append(errs, fmt.Errorf("channel %q: %d still calling although their time is over; they end with the process", o.name, n))
-			}
+	for channel, p := range d.inForce().callable() {
+		if n := p.stuck.Load(); n > 0 {
+			errs = append(errs, fmt.Errorf("channel %q: %d still calling although their time is over; they end with the process", channel, n))
 		}
 	}
 	return errors.Join(errs...)

@@ -3,7 +3,9 @@ package dispatcher
 import (
 	"context"
 	"errors"
+	"iter"
 	"reflect"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -40,6 +42,7 @@ type setup struct {
 	replace context.CancelCauseFunc
 	users   atomic.Int64 // who work by it, and one for being in force; 0 for good
 	ended   chan struct{}
+	old     []*setup // those before by which somebody may still be calling
 }
 
 // errReplaced says that another setup is in force.
@@ -62,6 +65,7 @@ func (c *core) prepareSetup(s Setup, before *setup) (*setup, error) {
 	if next.suppressions == nil {
 		next.suppressions = SuppressionList(nil)
 	}
+	next.old = slices.DeleteFunc(append(slices.Clone(before.old), before), (*setup).over)
 	next.life, next.replace = context.WithCancelCause(context.Background())
 	next.users.Store(1)
 	return next, nil
@@ -106,6 +110,44 @@ func (d *Dispatcher) pin() (v *Dispatcher, done func()) {
 func (s *setup) release() {
 	if s.users.Add(-1) == 0 {
 		close(s.ended)
+	}
+}
+
+// over reports whether nobody works by the setup, nor is calling by it although the time
+// for that is over.
+func (s *setup) over() bool {
+	if s.ended == nil { // the one before the first
+		return true
+	}
+	select {
+	case <-s.ended:
+	default:
+		return false
+	}
+	for o := range s.ways.all() {
+		for _, p := range o.providers {
+			if p.stuck.Load() > 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// callable yields every provider by which somebody may be calling, with its channel.
+func (s *setup) callable() iter.Seq2[string, *provider] {
+	return func(yield func(string, *provider) bool) {
+		seen := map[*provider]bool{}
+		for _, s := range append(slices.Clone(s.old), s) {
+			for o := range s.ways.all() {
+				for _, p := range o.providers {
+					if !seen[p] && !yield(o.name, p) {
+						return
+					}
+					seen[p] = true
+				}
+			}
+		}
 	}
 }
 

@@ -56,6 +56,21 @@ func TestASenderThatIgnoresTheEndOfItsCall(t *testing.T) {
 		h := r.until("it waits", func(h history) bool { return h.state(key).Phase == event.PhaseWaiting })
 		require.Equal(t, []string{"claimed", "planned tried:unknown waiting"}, h.facts(key))
 	})
+	t.Run("is named too where another setup came into force meanwhile, twice", func(t *testing.T) {
+		r, inside, release := deaf(t, dispatcher.Policy{Tries: 1, Timeout: 50 * time.Millisecond})
+		d, stop := run(t, r.o)
+		key := r.publish(r.order("1", "/x"))
+		<-inside
+		r.ended(key)
+		next := r.setup()
+		for range 2 {
+			next.Channels = map[string]dispatcher.Channel{"hook": {Sender: ok("http_200")}}
+			_, err := d.Reload(next)
+			require.NoError(t, err)
+		}
+		require.ErrorContains(t, stop(), `channel "hook": 1 still calling`)
+		close(release)
+	})
 	t.Run("is out of time like any other, and keeps its place among the calls", func(t *testing.T) {
 		r, inside, release := deaf(t, dispatcher.Policy{Tries: 1, Timeout: 50 * time.Millisecond, Concurrency: 1})
 		_, stop := run(t, r.o)

@@ -8,25 +8,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tidings/dispatcher/plan"
-	"tidings/streams/event"
+	"tidings/cmd/internal/config"
 )
 
 func newTemplates(c *cli) *cobra.Command {
 	return group("templates", "The words of messages", newTemplatesLint(c), newTemplatesRender(c), newTemplatesTest(c))
-}
-
-// rulesOf returns what plans by the configuration in force. It asks nobody, and the
-// hashes of recipients are not those of a data directory.
-func (c *cli) rulesOf() (*plan.Planner, error) {
-	conf, err := c.config()
-	if err != nil {
-		return nil, err
-	}
-	if err := conf.Validate(); err != nil {
-		return nil, &exit{code: exitUsage, err: err}
-	}
-	return conf.Planner([]byte("nobody is told"))
 }
 
 func newTemplatesLint(c *cli) *cobra.Command {
@@ -42,22 +28,14 @@ A template without a sample is a warning. The exit code is 1 if any fails.`,
 	}
 }
 
-// linted is what lint prints with --json.
-type linted struct {
-	OK       bool     `json:"ok"`
-	Problems []string `json:"problems"`
-	Warnings []string `json:"warnings"`
-}
-
 func (c *cli) lintTemplates() error {
-	p, err := c.rulesOf()
+	conf, err := c.config()
 	if err != nil {
 		return err
 	}
-	problems, warnings := p.Lint()
-	out := linted{OK: len(problems) == 0, Problems: []string{}, Warnings: append(append([]string{}, p.Warnings()...), warnings...)}
-	for _, one := range problems {
-		out.Problems = append(out.Problems, one.String())
+	out, err := conf.LintTemplates()
+	if err != nil {
+		return &exit{code: exitUsage, err: err}
 	}
 	if c.json {
 		if err := c.printJSON(out); err != nil {
@@ -80,9 +58,8 @@ func (c *cli) lintTemplates() error {
 // rendering is a message that is only looked at.
 type rendering struct {
 	publication // for its payload
-	typ, part   string
-	as          plan.Reader
-	tenant      string
+	of          config.Rendering
+	only        string // part
 }
 
 func newTemplatesRender(c *cli) *cobra.Command {
@@ -96,67 +73,47 @@ configuration and the templates, asks no tidings and sends nothing.`,
 			"  tidings templates render order-shipped --part html > order.html",
 	}
 	f := cmd.Flags()
-	f.StringVar(&r.typ, "type", "", "type of the event; that of the route, if empty")
-	f.StringVar(&r.tenant, "tenant", "", "tenant")
-	f.StringVar(&r.as.Address, "to", "", "who reads it; the first recipient of the event, if empty")
-	f.StringVar(&r.as.Locale, "locale", "", "language of who reads it, such as pt-BR")
-	f.StringVar(&r.as.Timezone, "timezone", "", "zone of who reads it, such as Europe/Berlin")
-	f.StringVar(&r.part, "part", "", "only subject, text, html or body, as it is")
+	f.StringVar(&r.of.Type, "type", "", "type of the event; that of the route, if empty")
+	f.StringVar(&r.of.Tenant, "tenant", "", "tenant")
+	f.StringVar(&r.of.To, "to", "", "who reads it; the first recipient of the event, if empty")
+	f.StringVar(&r.of.Locale, "locale", "", "language of who reads it, such as pt-BR")
+	f.StringVar(&r.of.Timezone, "timezone", "", "zone of who reads it, such as Europe/Berlin")
+	f.StringVar(&r.only, "part", "", "only subject, text, html or body, as it is")
 	f.StringVar(&r.file, "file", "", "file with the data of the event; - is stdin")
 	f.StringVar(&r.body, "body", "", "the data itself")
 	cmd.MarkFlagsMutuallyExclusive("file", "body")
-	cmd.RunE = c.runs(func(_ context.Context, args []string) error { return c.renderTemplate(args[0], r) })
+	cmd.RunE = c.runs(func(_ context.Context, args []string) error {
+		r.of.Route = args[0]
+		return c.renderTemplate(r)
+	})
 	return cmd
 }
 
-// rendered is what render prints with --json.
-type rendered struct {
-	Route       string `json:"route"`
-	Channel     string `json:"channel"`
-	Template    string `json:"template,omitempty"`
-	Version     string `json:"template_version,omitempty"`
-	Locale      string `json:"locale,omitempty"`
-	Timezone    string `json:"timezone"`
-	To          string `json:"to"`
-	Subject     string `json:"subject,omitempty"`
-	Text        string `json:"text,omitempty"`
-	HTML        string `json:"html,omitempty"`
-	Body        string `json:"body,omitempty"`
-	ContentType string `json:"content_type,omitempty"` // of Body
-	Degraded    string `json:"degraded,omitempty"`
-}
-
-func (c *cli) renderTemplate(route string, r rendering) error {
-	data, err := c.body(r.publication)
+func (c *cli) renderTemplate(r rendering) error {
+	conf, err := c.config()
 	if err != nil {
 		return err
 	}
-	p, err := c.rulesOf()
-	if err != nil {
+	if r.of.Data, err = c.body(r.publication); err != nil {
 		return err
 	}
-	m, err := p.Render(route, event.Envelope{Tenant: r.tenant, Type: r.typ, Data: data}, r.as)
-	if of, ok := errors.AsType[*plan.Error](err); ok {
-		return fmt.Errorf("it would be a dead letter: %w", of)
-	}
-	if err != nil {
-		return &exit{code: exitNotFound, err: err}
-	}
-	out := rendered{
-		Route: m.Route, Channel: m.Channel, Template: m.Template, Version: m.Version, Locale: m.Locale, Timezone: m.Zone.String(),
-		To: m.Address, Subject: m.Content.Subject, Text: m.Content.Text, HTML: m.Content.HTML,
-		Body: string(m.Content.Body), ContentType: m.Content.ContentType, Degraded: m.Degraded,
-	}
+	m, err := conf.RenderTemplate(r.of)
 	switch {
-	case r.part != "":
-		return c.printPart(out, r.part)
+	case errors.Is(err, config.ErrDeadLetter):
+		return err
+	case errors.Is(err, config.ErrNoRoute):
+		return &exit{code: exitNotFound, err: err}
+	case err != nil:
+		return &exit{code: exitUsage, err: err}
+	case r.only != "":
+		return c.printPart(m, r.only)
 	case c.json:
-		return c.printJSON(out)
+		return c.printJSON(m)
 	}
-	return c.printRendered(out)
+	return c.printRendered(m)
 }
 
-func (c *cli) printPart(m rendered, part string) error {
+func (c *cli) printPart(m config.Rendered, part string) error {
 	words, known := map[string]string{"subject": m.Subject, "text": m.Text, "html": m.HTML, "body": m.Body}[part]
 	if !known {
 		return usage("--part %q: it is subject, text, html or body", part)
@@ -165,7 +122,7 @@ func (c *cli) printPart(m rendered, part string) error {
 	return err
 }
 
-func (c *cli) printRendered(m rendered) error {
+func (c *cli) printRendered(m config.Rendered) error {
 	err := c.fields("route", m.Route, "channel", m.Channel, "template", m.Template, "locale", m.Locale, "timezone", m.Timezone,
 		"to", m.To, "subject", m.Subject, "content type", m.ContentType, "degraded", m.Degraded)
 	for _, words := range []string{m.Text, m.HTML, m.Body} {

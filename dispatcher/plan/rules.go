@@ -78,8 +78,8 @@ type Route struct {
 	// none themselves, and Timezone one that yields their zone.
 	Locale   string `yaml:"locale,omitempty" json:"locale,omitempty"`
 	Timezone string `yaml:"timezone,omitempty" json:"timezone,omitempty"`
-	// Category is what the messages are about, for recipients who want some and not
-	// others: a word such as newsletter. [Critical] ones reach those too who want none.
+	// Category is what the messages are about, in one word such as newsletter. It is in
+	// their records; nothing else depends on it.
 	Category string `yaml:"category,omitempty" json:"category,omitempty"`
 	// OnTemplateError is what becomes of a message whose template fails. Empty means
 	// [DeadLetter].
@@ -99,9 +99,6 @@ const (
 	// that names the event. The other messages are as they are.
 	Degrade OnTemplateError = "degrade"
 )
-
-// Critical is the category of messages that somebody gets who has unsubscribed.
-const Critical = "critical"
 
 // over returns a route with what an overlay changes.
 func (r Route) over(o Route) Route {

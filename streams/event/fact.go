@@ -76,7 +76,7 @@ type PlannedMessage struct {
 	Locale    string    `json:"locale,omitempty"`
 	Recipient Recipient `json:"recipient"`
 	OnUnknown OnUnknown `json:"on_unknown"`
-	Category  string    `json:"category,omitempty"` // what it is about, for recipients who want some and not others
+	Category  string    `json:"category,omitempty"` // what it is about, in one word
 	// Degraded is why it says less than its template would: where that failed, and how.
 	Degraded string `json:"degraded,omitempty"`
 }
